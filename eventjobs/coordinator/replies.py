@@ -1,0 +1,40 @@
+"""What the coordinator answers to those who send it commands."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from eventjobs.domain.job import Job
+from eventjobs.domain.rejections import Rejection
+
+
+@frozen
+class Enqueued:
+    """One job of an enqueue request: the job, and whether this request created it."""
+
+    job: Job
+    created: bool
+
+
+@frozen
+class BatchRejected:
+    """A batch that was refused whole: the index of the item that stood in the way, and why."""
+
+    index: int
+    rejection: Rejection
+
+
+class Unavailable(Exception):
+    """The coordinator cannot take the request now: overloaded, shutting_down or storage_full. Nothing was done.
+
+    `code` is the wire's code; `retry_after_seconds` says when asking again makes sense.
+    """
+
+    def __init__(self, code: str, message: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UnknownOutcome(Exception):
+    """The commit failed in a way that leaves the outcome open; the coordinator is going down. Ask again."""

@@ -1,0 +1,149 @@
+"""Commands: requests to change a job. Each brings its own time, ids, chance and actor.
+
+`now` is microseconds since 1970 UTC. Bounds are checked where a request comes in (limits.py has them).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from eventjobs.domain.content import Content
+from eventjobs.domain.retry import RetryPolicy
+
+
+class ActorType(StrEnum):
+    PRODUCER = "producer"
+    WORKER = "worker"
+    OPERATOR = "operator"
+    COORDINATOR = "coordinator"
+
+
+@frozen
+class Actor:
+    """Who asks: a sort and a name. A worker that settles its lease may leave the name empty: the lease knows it."""
+
+    type: ActorType
+    id: str
+
+
+COORDINATOR = Actor(ActorType.COORDINATOR, "rescuer")
+
+
+@frozen(kw_only=True)
+class Enqueue:
+    """Put a new job in. At most one of `run_at` and `delay` (microseconds) is set; neither means at once."""
+
+    job_id: str
+    kind: str
+    queue: str
+    priority: int
+    max_attempts: int
+    retry_policy: RetryPolicy
+    idempotency_key: str | None
+    run_at: int | None
+    delay: int | None
+    payload: Content | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Lease:
+    """Give the job to a worker for `duration` microseconds. One command serves for every job of a lease request."""
+
+    worker: str
+    duration: int
+    request_id: str | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Renew:
+    """Move the expiry to now + `duration`; None means the duration the lease was taken for."""
+
+    job_id: str
+    token: int
+    duration: int | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Complete:
+    """Record success. `result` None stands for JSON null."""
+
+    job_id: str
+    token: int
+    result: Content | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Fail:
+    """Record a failed attempt. `delay` (microseconds) overrides the policy; `roll` from [0, 1) is its jitter."""
+
+    job_id: str
+    token: int
+    error: Content
+    retry: bool
+    delay: int | None
+    roll: float
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Release:
+    """Give the job back unharmed: the attempt is not counted."""
+
+    job_id: str
+    token: int
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Expire:
+    """Take the job from a worker whose lease ran out. Sent by the rescuer."""
+
+    job_id: str
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Cancel:
+    """Stop the job for good; a running worker learns it at its next renewal."""
+
+    job_id: str
+    reason: str | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Requeue:
+    """Give a dead job a fresh set of attempts."""
+
+    job_id: str
+    now: int
+    actor: Actor
+
+
+Command = Enqueue | Lease | Renew | Complete | Fail | Release | Expire | Cancel | Requeue
+
+
+def content_of(command: Command) -> Content | None:
+    """The content a command brings, to be written beside the event it leads to."""
+    match command:
+        case Enqueue():
+            return command.payload
+        case Complete():
+            return command.result
+        case Fail():
+            return command.error
+    return None

@@ -1,0 +1,156 @@
+"""Events: what happened, in the past tense, under stable names and format versions.
+
+An event says what was decided; the record around it says where in the log, to which job, when and by whom.
+Times are microseconds since 1970 UTC, durations microseconds. Stored events never change: a new shape is a new
+format version.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from eventjobs.domain.commands import Actor
+from eventjobs.domain.content import ContentDigest
+from eventjobs.domain.job import DeathCause
+from eventjobs.domain.retry import RetryPolicy
+
+
+@frozen
+class JobEnqueued:
+    type: ClassVar[str] = "job_enqueued"
+    format_version: ClassVar[int] = 1
+
+    kind: str
+    queue: str
+    priority: int
+    max_attempts: int
+    retry_policy: RetryPolicy
+    idempotency_key: str | None
+    asked_run_at: int | None
+    asked_delay: int | None
+    run_at: int
+    payload: ContentDigest | None
+
+
+@frozen
+class JobLeased:
+    type: ClassVar[str] = "job_leased"
+    format_version: ClassVar[int] = 1
+
+    worker: str
+    token: int
+    attempt: int
+    expires_at: int
+    duration: int
+    request_id: str | None
+
+
+@frozen
+class LeaseRenewed:
+    type: ClassVar[str] = "lease_renewed"
+    format_version: ClassVar[int] = 1
+
+    token: int
+    expires_at: int
+
+
+@frozen
+class LeaseReleased:
+    type: ClassVar[str] = "lease_released"
+    format_version: ClassVar[int] = 1
+
+    token: int
+    run_at: int
+
+
+@frozen
+class LeaseExpired:
+    """The lease ran out with attempts left: the job waits again, the attempt counted."""
+
+    type: ClassVar[str] = "lease_expired"
+    format_version: ClassVar[int] = 1
+
+    token: int
+    attempt: int
+    run_at: int
+
+
+@frozen
+class JobCompleted:
+    type: ClassVar[str] = "job_completed"
+    format_version: ClassVar[int] = 1
+
+    token: int
+    attempt: int
+    result: ContentDigest | None
+
+
+@frozen
+class AttemptFailed:
+    type: ClassVar[str] = "attempt_failed"
+    format_version: ClassVar[int] = 1
+
+    token: int
+    attempt: int
+    run_at: int
+    error: ContentDigest
+
+
+@frozen
+class JobDied:
+    """Given up. `error` is the last failure's, or None when the last lease ran out."""
+
+    type: ClassVar[str] = "job_died"
+    format_version: ClassVar[int] = 1
+
+    cause: DeathCause
+    token: int
+    attempt: int
+    error: ContentDigest | None
+
+
+@frozen
+class JobCanceled:
+    type: ClassVar[str] = "job_canceled"
+    format_version: ClassVar[int] = 1
+
+    reason: str | None
+
+
+@frozen
+class JobRequeued:
+    type: ClassVar[str] = "job_requeued"
+    format_version: ClassVar[int] = 1
+
+    run_at: int
+
+
+Event = (
+    JobEnqueued
+    | JobLeased
+    | LeaseRenewed
+    | LeaseReleased
+    | LeaseExpired
+    | JobCompleted
+    | AttemptFailed
+    | JobDied
+    | JobCanceled
+    | JobRequeued
+)
+
+EVENT_TYPES: dict[str, type] = {cls.type: cls for cls in Event.__args__}
+"""Every event class by its stable name."""
+
+
+@frozen
+class Record:
+    """One entry of the log: the event and its place. `version` is the event's number in its job's own history."""
+
+    position: int
+    job_id: str
+    version: int
+    time: int
+    actor: Actor
+    event: Event

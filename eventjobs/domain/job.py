@@ -1,0 +1,118 @@
+"""A job as the core sees it: what was asked for, and how far it has come.
+
+Times are integer microseconds since 1970 UTC. Contents (payload, result, error) are not part of a job; a job
+points at them by the position of the event that brought them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from eventjobs.domain.retry import RetryPolicy
+
+
+class State(StrEnum):
+    """The six states of the lifecycle. "Scheduled" is a view: queued with `run_at` in the future."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELED = "canceled"
+
+
+WAITING = frozenset({State.QUEUED, State.FAILED})
+"""States from which a job can be leased."""
+
+
+class DeathCause(StrEnum):
+    """Why a job was given up."""
+
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    NOT_RETRYABLE = "not_retryable"
+    LEASE_EXPIRED = "lease_expired"
+
+
+@frozen
+class ContentRef:
+    """Where a content lies: at the position of the event that brought it. `size` in bytes."""
+
+    position: int
+    size: int
+
+
+@frozen
+class JobSpec:
+    """What the producer asked for; never changes.
+
+    `position` is that of job_enqueued and so the job's place in the order of arrival. `asked_run_at` and
+    `asked_delay` (microseconds) keep the schedule as it was sent, to tell whether a repeated request is the same.
+    `payload` None stands for JSON null.
+    """
+
+    id: str
+    position: int
+    kind: str
+    queue: str
+    priority: int
+    max_attempts: int
+    retry_policy: RetryPolicy
+    idempotency_key: str | None
+    asked_run_at: int | None
+    asked_delay: int | None
+    payload: ContentRef | None
+    created_at: int
+
+
+@frozen
+class Lease:
+    """A worker's right to run the job until `expires_at`; `duration` is what a renewal adds by default."""
+
+    worker: str
+    expires_at: int
+    duration: int
+    leased_at: int
+
+
+@frozen
+class Lapse:
+    """The last thing that went wrong was a lease that ran out: whose, and when."""
+
+    worker: str
+    expires_at: int
+
+
+@frozen
+class Job:
+    """A job's current state, the fold of its events.
+
+    `version` counts its events from 1. `lease` is set exactly while running. `lease_token` only grows. At most one
+    of `error` (a content) and `lapse` (a lease that ran out) is set: the last failure. `death_cause` is set
+    exactly while dead.
+    """
+
+    spec: JobSpec
+    version: int
+    state: State
+    attempts: int
+    run_at: int
+    lease_token: int
+    lease: Lease | None
+    result: ContentRef | None
+    error: ContentRef | None
+    lapse: Lapse | None
+    death_cause: DeathCause | None
+    updated_at: int
+    finished_at: int | None
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the job can be leased once its `run_at` has come."""
+        return self.state in WAITING

@@ -1,0 +1,71 @@
+"""Projections: what is derived from the log, described as data so that any engine can keep it.
+
+A projection turns one record, with its job's state before and after, into changes of its own tables. An engine
+applies the changes in the append's own commit and keeps, for each projection, its version and its checkpoint (the
+position it has seen). A projection whose version grew is emptied and folded anew from the first record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Protocol
+
+from attrs import frozen
+
+from eventjobs.domain.events import Record
+from eventjobs.domain.job import Job
+
+
+class Part(Enum):
+    """What one place of a key holds. Names come before all others, so that keys sort as their parts do."""
+
+    NAME = "name"
+    """ASCII text without NUL, 1-128 characters."""
+    NUMBER = "number"
+    """Signed 64-bit integer."""
+    UUID = "uuid"
+    """A UUID as canonical text."""
+    DIGEST = "digest"
+    """32 bytes."""
+
+
+Key = tuple[str | int | bytes, ...]
+Value = bytes | int
+
+
+@frozen
+class Table:
+    """An ordered table. `counters` tables hold integers and take deltas; the others hold bytes."""
+
+    name: str
+    key: tuple[Part, ...]
+    counters: bool = False
+
+
+Change = tuple[Table, Key, Value | None]
+"""(table, key, value): bytes put, None deletes; in a table of counters an integer is added."""
+
+
+class Rows(Protocol):
+    """Reading of projection tables, in one consistent view."""
+
+    def row(self, table: Table, key: Key) -> Value | None:
+        """The value under the key; a counter that was never touched is None."""
+
+    def rows(self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False) -> Iterator[tuple[Key, Value]]:
+        """All rows whose key starts with the prefix, in key order (or reversed), strictly beyond a key if given.
+
+        `beyond` is a full key with the same prefix; with `reverse` the rows below it are given.
+        """
+
+
+class Projection(Protocol):
+    """A projection: `name` (stable), `version` (raise it when the rule changes), its tables and its rule."""
+
+    name: str
+    version: int
+    tables: tuple[Table, ...]
+
+    def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
+        """The changes the record asks for. Pure: `rows` reads nothing but the projection's own tables."""
