@@ -1,0 +1,77 @@
+"""Logging of the commands: one line per event on standard error, readable on a terminal and JSON otherwise.
+
+Only the command line configures logging; the other packages just ask structlog for a logger. Lines of libraries that
+use the standard library's logging come out in the same form.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import structlog
+
+
+def configure(level: str = "info", form: str = "auto") -> None:
+    """Set up logging for this process; `level` and `form` are from options.LOG_LEVELS and LOG_FORMATS.
+
+    A line below the level costs next to nothing: its method does nothing at all.
+    """
+    number = logging.getLevelNamesMapping()[level.upper()]
+    readable = form == "console" or (form == "auto" and sys.stderr.isatty())
+    before = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    finish = _readable() if readable else _json(_json_bytes)
+    structlog.configure(
+        processors=[*before, *finish],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=_text_logger if readable else _bytes_logger,
+        cache_logger_on_first_use=True,
+    )
+    _route_standard_logging(number, before, _readable() if readable else _json(_json_text))
+
+
+def _readable() -> list[Callable]:
+    # plain: a traceback with local variables would put payloads on the screen
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(timestamp_key="time", colors=sys.stderr.isatty(), exception_formatter=plain)]
+
+
+def _json(dumps: Callable[..., Any]) -> list[Callable]:
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=dumps)]
+
+
+def _json_bytes(line: dict[str, Any], default: Callable[[Any], Any]) -> bytes:
+    try:
+        return orjson.dumps(line, default=default)
+    except TypeError:  # a number or a text that JSON cannot carry: the line must come out all the same
+        return orjson.dumps({key: value if isinstance(value, bool) else ascii(value) for key, value in line.items()})
+
+
+def _json_text(line: dict[str, Any], default: Callable[[Any], Any]) -> str:
+    return _json_bytes(line, default).decode()
+
+
+def _text_logger(*_: Any) -> structlog.PrintLogger:
+    return structlog.PrintLogger(sys.stderr)
+
+
+def _bytes_logger(*_: Any) -> structlog.BytesLogger:
+    return structlog.BytesLogger(sys.stderr.buffer)
+
+
+def _route_standard_logging(number: int, before: list[Callable], finish: list[Callable]) -> None:
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*before, structlog.stdlib.add_logger_name],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(number, logging.INFO))  # debugging eventjobs must not bring the libraries' own debug lines

@@ -1,0 +1,72 @@
+"""The entry point: a group that knows its commands by name and loads a command's module when it is used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from eventjobs import __version__
+from eventjobs.cli import exits
+
+COMMANDS = {
+    "serve": ("eventjobs.cli.serve:serve", "Run the coordinator."),
+    "worker": ("eventjobs.cli.worker:worker", "Run jobs with the handlers of a Worker."),
+    "enqueue": ("eventjobs.cli.enqueue:enqueue", "Put a job in, or one for each line."),
+    "jobs": ("eventjobs.cli.jobs:jobs", "List jobs, newest first."),
+    "show": ("eventjobs.cli.show:show", "Show a job and its history."),
+    "dead": ("eventjobs.cli.jobs:dead", "List the jobs that were given up."),
+    "requeue": ("eventjobs.cli.requeue:requeue", "Give dead jobs a fresh set of attempts."),
+    "cancel": ("eventjobs.cli.cancel:cancel", "Stop jobs for good."),
+    "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
+    "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
+    "demo": ("eventjobs.cli.demo.command:demo", "Show on real files that nothing is lost or done twice."),
+    "bench": ("eventjobs.tools.bench.command:bench", "Measure the speed of this machine."),
+}
+"""Name: (module:attribute, what it does). The words here are the command's own short help."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, so that help and completion are fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(module), attribute)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in exits.MEANINGS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"auto_envvar_prefix": "EVENTJOBS", "max_content_width": 120})
+@click.version_option(__version__, prog_name="eventjobs", message="%(prog)s %(version)s", allow_from_autoenv=False)
+def cli() -> None:
+    """A background-job coordinator that can prove what happened.
+
+    Every option can also be set in the environment: EVENTJOBS_URL for a setting that commands share (their help
+    names it), EVENTJOBS_<COMMAND>_<OPTION> for any other.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (sys.argv by default) and exit with a code of exits.MEANINGS."""
+    try:
+        code = cli.main(arguments, prog_name="eventjobs", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = exits.INTERRUPTED
+    sys.exit(code or exits.DONE)

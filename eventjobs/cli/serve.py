@@ -1,0 +1,54 @@
+"""`eventjobs serve`: the coordinator as a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from eventjobs.cli import options
+from eventjobs.cli.sizes import SIZE
+
+
+@click.command(short_help="Run the coordinator.")
+@options.setting(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("eventjobs-data"),
+    show_default="./eventjobs-data",
+    help="Directory of the store; made when missing.",
+)
+@options.setting("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@options.setting(
+    "--port", type=click.IntRange(0, 65535), default=8484, show_default=True, help="Port to listen on; 0 picks a free one."
+)
+@options.setting(
+    "--port-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write the port to, once requests are answered. Gone when the coordinator stops.",
+)
+@options.setting("--map-size", type=SIZE, help="Bound of the store's size: bytes, or with K, M, G or T (powers of 1024).")
+@options.setting("--force-filesystem", is_flag=True, help="Use a file system that is not known to keep its promises.")
+@options.log_options
+def serve(
+    data: Path,
+    host: str,
+    port: int,
+    port_file: Path | None,
+    map_size: int | None,
+    force_filesystem: bool,
+    log_level: str,
+    log_format: str,
+) -> None:
+    """Run the coordinator, on a store in a directory.
+
+    SIGTERM or Ctrl+C stops it in good order: requests that came in are answered, then it exits with 0. A second
+    signal ends it at once (130); nothing that was acknowledged is lost either way.
+    """
+    # loaded here: the help of a command needs neither a store nor a server
+    from eventjobs.cli import logs
+    from eventjobs.cli.loop import run
+    from eventjobs.cli.server import Server
+
+    logs.configure(log_level, log_format)
+    run(Server(data, host, port, port_file, map_size, force_filesystem).run())

@@ -1,0 +1,113 @@
+"""A coordinator in its process: store, coordinator and HTTP server, opened and closed in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from pathlib import Path
+
+import click
+from aiohttp import web
+from attrs import frozen
+
+from eventjobs.api.app import build_app
+from eventjobs.cli import exits
+from eventjobs.cli.signals import StopSignals
+from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.contract import Engine, StoreError
+from eventjobs.store.lmdb import open_engine
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+FINISH_SECONDS = 10
+"""How long requests that came in may take to be answered when the coordinator stops."""
+
+
+@frozen
+class Server:
+    """What to serve, and where. `map_size` in bytes, None for the engine's default."""
+
+    data: Path
+    host: str
+    port: int
+    port_file: Path | None
+    map_size: int | None
+    force_filesystem: bool
+
+    async def run(self) -> None:
+        """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
+        self._remove_port_file()
+        coordinator = await self._start()
+        stop = StopSignals()
+        runner = web.AppRunner(build_app(coordinator), access_log=None, shutdown_timeout=FINISH_SECONDS)
+        try:
+            await runner.setup()
+            await self._listen(runner)
+            failure = await _first_of(stop, coordinator)
+            coordinator.drain()
+        finally:
+            await runner.cleanup()
+            await coordinator.stop()
+        self._remove_port_file()
+        if failure is not None:
+            raise exits.CoordinatorFailed(f"the store failed: {failure}; start the coordinator again")
+        click.echo("eventjobs: stopped", err=True)
+
+    async def _start(self) -> Coordinator:
+        try:
+            engine = self._open()
+        except StoreError as error:
+            raise exits.CannotServe(str(error)) from error
+        except OSError as error:
+            raise exits.CannotServe(f"cannot use {self.data} for the store: {error.strerror or error}") from error
+        try:
+            return await Coordinator.start(engine)
+        except BaseException:
+            engine.close()
+            raise
+
+    def _open(self) -> Engine:
+        size = {} if self.map_size is None else {"map_size": self.map_size}
+        return open_engine(self.data, READ_MODELS, force_filesystem=self.force_filesystem, **size)
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        """Listen, and tell where: on standard error and in the port file."""
+        try:
+            await web.TCPSite(runner, self.host, self.port, backlog=BACKLOG).start()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+            raise exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}") from error
+        addresses = [(address[0], address[1]) for address in runner.addresses]
+        click.echo(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.data}", err=True)
+        if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
+            click.echo("eventjobs: warning: no authentication: whoever reaches this address controls the jobs", err=True)
+        if self.port_file is not None:
+            _write_whole(self.port_file, f"{addresses[0][1]}\n")
+
+    def _remove_port_file(self) -> None:
+        """A port file stands for a coordinator that answers."""
+        if self.port_file is not None:
+            self.port_file.unlink(missing_ok=True)
+
+
+async def _first_of(stop: StopSignals, coordinator: Coordinator) -> BaseException | None:
+    """Wait until a signal asks to stop (None) or the coordinator failed (the error)."""
+    asked = asyncio.ensure_future(stop.asked.wait())
+    failed = asyncio.ensure_future(coordinator.failed())
+    await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    failed.cancel()
+    return failed.exception() if failed.done() else None
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write so that a reader sees the whole text or no file."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(path)
