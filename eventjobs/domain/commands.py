@@ -14,6 +14,8 @@ from eventjobs.domain.retry import RetryPolicy
 
 
 class ActorType(StrEnum):
+    """The sorts of those who ask for changes."""
+
     PRODUCER = "producer"
     WORKER = "worker"
     OPERATOR = "operator"

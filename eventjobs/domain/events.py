@@ -19,6 +19,8 @@ from eventjobs.domain.retry import RetryPolicy
 
 @frozen
 class JobEnqueued:
+    """A producer put a job in. `asked_run_at` and `asked_delay` are what it asked for, `run_at` what was decided."""
+
     type: ClassVar[str] = "job_enqueued"
     format_version: ClassVar[int] = 1
 
@@ -36,6 +38,8 @@ class JobEnqueued:
 
 @frozen
 class JobLeased:
+    """A worker was given the job until `expires_at`, under a token no earlier lease of the job carried."""
+
     type: ClassVar[str] = "job_leased"
     format_version: ClassVar[int] = 1
 
@@ -49,6 +53,8 @@ class JobLeased:
 
 @frozen
 class LeaseRenewed:
+    """The worker keeps the job until `expires_at`."""
+
     type: ClassVar[str] = "lease_renewed"
     format_version: ClassVar[int] = 1
 
@@ -58,6 +64,8 @@ class LeaseRenewed:
 
 @frozen
 class LeaseReleased:
+    """The worker gave the job back unharmed: the attempt does not count, the job waits again."""
+
     type: ClassVar[str] = "lease_released"
     format_version: ClassVar[int] = 1
 
@@ -79,6 +87,8 @@ class LeaseExpired:
 
 @frozen
 class JobCompleted:
+    """The attempt succeeded; `result` is None for JSON null."""
+
     type: ClassVar[str] = "job_completed"
     format_version: ClassVar[int] = 1
 
@@ -89,6 +99,8 @@ class JobCompleted:
 
 @frozen
 class AttemptFailed:
+    """The attempt failed with attempts left: the job waits for `run_at`."""
+
     type: ClassVar[str] = "attempt_failed"
     format_version: ClassVar[int] = 1
 
@@ -113,6 +125,8 @@ class JobDied:
 
 @frozen
 class JobCanceled:
+    """The job was stopped for good; its token, if it was running, is dead."""
+
     type: ClassVar[str] = "job_canceled"
     format_version: ClassVar[int] = 1
 
@@ -121,6 +135,8 @@ class JobCanceled:
 
 @frozen
 class JobRequeued:
+    """A dead job was given a fresh set of attempts."""
+
     type: ClassVar[str] = "job_requeued"
     format_version: ClassVar[int] = 1
 

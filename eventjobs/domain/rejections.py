@@ -15,6 +15,8 @@ from eventjobs.domain.job import Job
 
 
 class Code(StrEnum):
+    """The stable names of the refusals, as the wire shows them."""
+
     JOB_NOT_FOUND = "job_not_found"
     STALE_TOKEN = "stale_token"
     LEASE_EXPIRED = "lease_expired"

@@ -1,0 +1,59 @@
+# `make demo` and `make test` need Python 3.11 or newer and make, nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RUN := $(VENV)/.installed-run
+DEV := $(VENV)/.installed-dev
+INSTALL_FROM := pyproject.toml constraints.txt Makefile
+
+.PHONY: help demo test lint bench openapi constraints clean
+
+help: ## Say what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(RUN) ## Run real jobs through a coordinator and three workers, with faults, and audit the log
+	$(BIN)/eventjobs demo
+
+test: $(DEV) ## Run the whole test suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) ## Check the code's form
+	$(BIN)/python -m ruff check .
+
+bench: $(RUN) ## Measure speed on this machine
+	$(BIN)/eventjobs bench
+
+openapi: $(DEV) ## Write eventjobs/api/openapi.json anew from specs/openapi.yaml
+	$(BIN)/python -m eventjobs.api.openapi
+
+constraints: ## Write constraints.txt anew with the newest versions that pyproject.toml allows
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip --disable-pip-version-check --quiet install '.[test,dev]'
+	{ echo '# What development and continuous integration use, exactly. Written by `make constraints`.'; \
+	  build/constraints/bin/python -m pip freeze --all --exclude eventjobs --exclude pip | LC_ALL=C sort -f; } > constraints.txt
+
+clean: ## Remove what was made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .eventjobs-demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend is installed first, pinned like the rest, and used as it is.
+$(RUN): $(INSTALL_FROM)
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "make: there is no '$(PYTHON)'; name a Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $$($(PYTHON) --version) is too old; name a Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot create environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt setuptools
+	$(PIP) install -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(RUN)
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[test,dev]'
+	@touch $@
