@@ -1,0 +1,32 @@
+"""Histories: where in the log each job's records lie.
+
+Key: (job id, version). Value: the record's position, 8 bytes big-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from eventjobs.domain.events import Record
+from eventjobs.domain.job import Job
+from eventjobs.domain.projection import Change, Part, Rows, Table
+
+TABLE = Table("history", (Part.UUID, Part.NUMBER))
+
+
+class History:
+    """Keeps one row a record."""
+
+    name = "history"
+    version = 1
+    tables = (TABLE,)
+
+    def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
+        return ((TABLE, (record.job_id, record.version), record.position.to_bytes(8)),)
+
+
+def positions(reader: Rows, job_id: str, after_version: int = 0, limit: int | None = None) -> list[int]:
+    """Positions of the job's records with versions above `after_version`, in order; empty for an unknown job."""
+    found = reader.rows(TABLE, (job_id,), (job_id, after_version))
+    return [int.from_bytes(position) for _, position in islice(found, limit)]
