@@ -28,7 +28,7 @@ bench: $(RUN) ## Measure speed on this machine
 	$(BIN)/eventjobs bench
 
 openapi: $(DEV) ## Write eventjobs/api/openapi.json anew from specs/openapi.yaml
-	$(BIN)/python -m eventjobs.api.openapi
+	$(BIN)/python specs/openapi_json.py
 
 constraints: ## Write constraints.txt anew with the newest versions that pyproject.toml allows
 	rm -rf build/constraints
