@@ -31,6 +31,14 @@ LIST_LIMIT_DEFAULT = 100
 FILTER_NAMES_MAX = 256
 """Queues or kinds named in one lease request."""
 
+FAULTS_REPORTED_MAX = 10_000
+"""Faults listed in one refusal; how many more there are is said."""
+
+STREAM_COMMENT_SECONDS = 15.0
+"""How often an event stream carries a comment, so that both ends learn of a broken connection."""
+STREAM_WRITE_SECONDS_MAX = 15.0
+"""How long a reader of an event stream may leave a piece of it unread before it is cut off."""
+
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
 MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX, MAX_ATTEMPTS_DEFAULT = 1, 1_000, 5
 LEASE_SECONDS_MIN, LEASE_SECONDS_MAX, LEASE_SECONDS_DEFAULT = 0.1, 86_400.0, 30.0

@@ -34,9 +34,9 @@ Key = tuple[str | int | bytes, ...]
 Value = bytes | int
 
 
-@frozen
+@frozen(eq=False)
 class Table:
-    """An ordered table. `counters` tables hold integers and take deltas; the others hold bytes."""
+    """An ordered table, compared by identity. `counters` tables hold integers and take deltas; the others hold bytes."""
 
     name: str
     key: tuple[Part, ...]

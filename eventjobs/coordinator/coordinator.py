@@ -1,0 +1,220 @@
+"""The coordinator: everything between the API and an engine, owned by one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import structlog
+
+from eventjobs.coordinator.alarm import Alarm
+from eventjobs.coordinator.clock import Clock, SlewedClock
+from eventjobs.coordinator.effects import Effects
+from eventjobs.coordinator.group_commit import GroupCommit
+from eventjobs.coordinator.log_lines import report
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Unavailable
+from eventjobs.coordinator.rescuer import Rescuer
+from eventjobs.coordinator.waiters import Waiter, Waiters
+from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
+from eventjobs.domain.job import Job
+from eventjobs.domain.limits import MICROSECONDS
+from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.store.contract import Engine, Reader
+
+MAINTENANCE_SECONDS = 60.0
+
+log = structlog.get_logger("eventjobs.coordinator")
+
+
+class Coordinator:
+    """Takes commands and answers after their commit; wakes long-polls; ends leases that ran out.
+
+    Made by `start`. Commands may raise replies.Unavailable (nothing was done) and replies.UnknownOutcome.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self.clock = clock
+        self.draining = False
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._failure: asyncio.Future[BaseException] = self._loop.create_future()
+        self._commits = GroupCommit(engine, self._committed, self._failed)
+        self._waiters = Waiters()
+        self._log_watchers: set[asyncio.Future[None]] = set()
+        self._due = Alarm(clock, self._jobs_came_due)
+        self._due_seen = clock.now()
+        self._rescuer = Rescuer(self._commits, clock, self._next_expiry)
+        self._maintenance: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def start(cls, engine: Engine, clock: Clock | None = None) -> Coordinator:
+        """A running coordinator over an open engine, which it owns from now on."""
+        if clock is None:
+            with engine.read() as reader:
+                size = reader.head().size
+                newest = reader.record(size) if size else None
+            clock = SlewedClock(not_before=newest.time if newest else 0)
+        coordinator = cls(engine, clock)
+        coordinator._rescuer.expect(coordinator._next_expiry())
+        coordinator._watch_next_due()
+        coordinator._schedule_maintenance()
+        return coordinator
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes commands and can write them."""
+        return not self.draining and not self._failure.done()
+
+    async def failed(self) -> BaseException:
+        """Wait until the store fails for good; the process must end then."""
+        return await asyncio.shield(self._failure)
+
+    def drain(self) -> None:
+        """Take no more commands; long-polls end empty-handed, and what is being written is finished."""
+        self.draining = True
+        self._waiters.wake_all()
+        self._wake_log_watchers()
+
+    async def stop(self) -> None:
+        """Drain, finish and close the engine."""
+        self.drain()
+        self._due.stop()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+        await self._rescuer.stop()
+        await self._commits.close()
+        self._engine.close()
+
+    # Commands -------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
+        """All of the jobs or none; a known idempotency key yields its job."""
+        self._refuse_when_draining()
+        room = self._engine.room_for_new_work()
+        size = sum(len(command.payload.text) for command in commands if command.payload is not None)
+        reply = await self._commits.run(lambda handler: handler.enqueue(commands, room), size)
+        if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
+            raise Unavailable("storage_full", reply.rejection.message, retry_after_seconds=10)
+        return reply
+
+    async def lease(
+        self,
+        command: Lease,
+        queues: Sequence[str] | None,
+        kinds: Sequence[str] | None,
+        max_jobs: int,
+        wait: int = 0,
+        still_wanted: Callable[[], bool] = lambda: True,
+    ) -> list[Job]:
+        """Up to `max_jobs` jobs of the asked queues and kinds (None: any), waiting up to `wait` microseconds for one.
+
+        `still_wanted` is asked just before each attempt: nothing is leased for a caller who has gone.
+        """
+        self._refuse_when_draining()
+        deadline = self._loop.time() + wait / MICROSECONDS
+        waiter = Waiter(queues, kinds)
+        self._waiters.add(waiter)
+        try:
+            while still_wanted():
+                waiter.about_to_try()
+                jobs = await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+                left = deadline - self._loop.time()
+                if jobs or self.draining or left <= 0 or not await waiter.woken(left) or self.draining:
+                    return jobs
+                command = _at(command, self.clock.now())
+            return []
+        finally:
+            self._waiters.remove(waiter)
+
+    async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
+        """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
+        self._refuse_when_draining()
+        size = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
+        return await self._commits.run(lambda handler: handler.execute(commands), size)
+
+    def _refuse_when_draining(self) -> None:
+        if self.draining:
+            raise Unavailable("shutting_down", "the coordinator is shutting down")
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    def read(self) -> AbstractContextManager[Reader]:
+        """A consistent view for a short read, never held across an await."""
+        return self._engine.read()
+
+    async def log_moved(self, beyond: int, timeout: float) -> bool:
+        """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""
+        watcher = self._loop.create_future()
+        self._log_watchers.add(watcher)
+        try:
+            if self.draining or self._log_size() > beyond:
+                return True
+            done, _ = await asyncio.wait([watcher], timeout=timeout)
+            return bool(done)
+        finally:
+            self._log_watchers.discard(watcher)
+
+    def _log_size(self) -> int:
+        with self._engine.read() as reader:
+            return reader.head().size
+
+    def _next_expiry(self) -> int | None:
+        with self._engine.read() as reader:
+            return reader.next_expiry()
+
+    # What follows a commit ------------------------------------------------------------------------------------
+
+    def _committed(self, effects: Effects) -> None:
+        if effects.available:
+            self._waiters.offer(effects.available)
+        if effects.next_due is not None:
+            self._due_seen = min(self._due_seen, effects.next_due - 1)
+            self._due.set(effects.next_due)
+        self._rescuer.expect(effects.next_expiry)
+        if effects.appended:
+            self._wake_log_watchers()
+        report(effects)
+
+    def _wake_log_watchers(self) -> None:
+        for watcher in self._log_watchers:
+            if not watcher.done():
+                watcher.set_result(None)
+
+    def _failed(self, error: BaseException) -> None:
+        if not self._failure.done():
+            log.critical("store_failed", error=str(error))
+            self._failure.set_result(error)
+            self.drain()
+
+    def _jobs_came_due(self) -> None:
+        """Offer every lane that came due since the last look, then wait for the next."""
+        now = self.clock.now()
+        with self._engine.read() as reader:
+            while (found := reader.next_due(self._due_seen)) is not None and found[0] <= now:
+                self._due_seen = found[0]
+                self._waiters.offer_all(found[1])
+        self._due_seen = now
+        self._due.set(None if found is None else found[0])
+
+    def _watch_next_due(self) -> None:
+        with self._engine.read() as reader:
+            found = reader.next_due(self._due_seen)
+        self._due.set(None if found is None else found[0])
+
+    def _schedule_maintenance(self) -> None:
+        def maintain() -> None:
+            self._commits.maintain()
+            self._schedule_maintenance()
+
+        self._maintenance = self._loop.call_later(MAINTENANCE_SECONDS, maintain)
+
+
+def _at(command: Lease, now: int) -> Lease:
+    return Lease(
+        worker=command.worker,
+        duration=command.duration,
+        request_id=command.request_id,
+        now=now,
+        actor=command.actor,
+    )

@@ -1,0 +1,38 @@
+"""What a commit did that others wait for: jobs that became available, times to wake up at, facts worth a log line."""
+
+from __future__ import annotations
+
+from eventjobs.domain.events import Event
+from eventjobs.domain.job import Job
+from eventjobs.domain.rejections import Rejection
+
+Lane = tuple[str, str]
+"""(queue, kind)"""
+
+
+class Effects:
+    """Collected while a transaction is worked on; published only after its commit.
+
+    `available` counts the jobs that can be leased now, by lane. `next_due` and `next_expiry` are the earliest future
+    times (microseconds) at which a job of this commit comes due or a lease of it runs out. `appended` lists (job
+    before, event, job after), `refused` the rejections given.
+    """
+
+    def __init__(self) -> None:
+        self.available: dict[Lane, int] = {}
+        self.next_due: int | None = None
+        self.next_expiry: int | None = None
+        self.appended: list[tuple[Job | None, Event, Job]] = []
+        self.refused: list[tuple[object, Rejection]] = []
+
+    def saw(self, before: Job | None, event: Event, after: Job) -> None:
+        """Take note of an appended event."""
+        self.appended.append((before, event, after))
+        if after.waiting:
+            if after.run_at <= after.updated_at:
+                lane = (after.spec.queue, after.spec.kind)
+                self.available[lane] = self.available.get(lane, 0) + 1
+            elif self.next_due is None or after.run_at < self.next_due:
+                self.next_due = after.run_at
+        elif after.lease is not None and (self.next_expiry is None or after.lease.expires_at < self.next_expiry):
+            self.next_expiry = after.lease.expires_at

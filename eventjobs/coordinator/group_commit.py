@@ -1,0 +1,188 @@
+"""Group commit: one writer thread works on whatever waits, commits it at once, and only then answers.
+
+The thread is the only one that writes the store. While a commit waits for the disk, the next group gathers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import structlog
+from attrs import define
+
+from eventjobs.coordinator.effects import Effects
+from eventjobs.coordinator.handler import Handler
+from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
+from eventjobs.store.contract import Engine, StorageFull
+
+GROUP_REQUESTS_MAX = 256
+GROUP_BYTES_MAX = 32 << 20
+"""Contents in one commit: it bounds the dirty pages of a transaction."""
+PENDING_REQUESTS_MAX = 10_000
+PENDING_BYTES_MAX = 256 << 20
+"""Beyond these the coordinator answers `overloaded` instead of letting memory grow."""
+
+T = TypeVar("T")
+Work = Callable[[Handler], T]
+
+log = structlog.get_logger("eventjobs.coordinator")
+
+
+@define(eq=False)
+class _Request:
+    work: Work
+    size: int
+    answer: asyncio.Future
+
+
+_Item = _Request | Callable[[], None]
+"""A request, or housekeeping to be done between two commits."""
+
+
+def _STOP() -> None:
+    """Ends the writer thread when its turn comes."""
+
+
+class GroupCommit:
+    """Runs work on the writer thread. `on_commit` hears of every commit's effects, `on_fatal` of the end, both on the
+    event loop."""
+
+    def __init__(
+        self, engine: Engine, on_commit: Callable[[Effects], None], on_fatal: Callable[[BaseException], None]
+    ) -> None:
+        self._engine, self._on_commit, self._on_fatal = engine, on_commit, on_fatal
+        self._loop = asyncio.get_running_loop()
+        self._requests: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._pending = self._pending_bytes = 0
+        self._fatal: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, name="eventjobs-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Work[T], size: int = 0) -> T:
+        """Run the work in the next group and return its result after the commit. `size` is its contents' in bytes.
+
+        Raises Unavailable when nothing was done, UnknownOutcome when that cannot be told.
+        """
+        if self._fatal is not None:
+            raise Unavailable("shutting_down", "the store has failed and the coordinator is going down")
+        if self._pending >= PENDING_REQUESTS_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
+            raise Unavailable("overloaded", f"{self._pending} requests are waiting to be written")
+        request = _Request(work, size, self._loop.create_future())
+        self._pending += 1
+        self._pending_bytes += size
+        self._requests.put(request)
+        try:
+            return await request.answer
+        finally:
+            self._pending -= 1
+            self._pending_bytes -= size
+
+    def maintain(self) -> None:
+        """Have the engine do its housekeeping between two commits."""
+        self._requests.put(self._engine.maintain)
+
+    async def close(self) -> None:
+        """Work off what waits, then end the thread."""
+        self._requests.put(_STOP)
+        await asyncio.to_thread(self._thread.join)
+
+    # On the writer thread -------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        group: list[_Request] = []
+        size = 0
+        while True:
+            item = self._next(wait=not group)
+            is_request = isinstance(item, _Request)
+            if is_request and (not group or (len(group) < GROUP_REQUESTS_MAX and size + item.size <= GROUP_BYTES_MAX)):
+                group.append(item)
+                size += item.size
+                continue
+            if group:
+                self._commit(group)
+            group, size = ([item], item.size) if is_request else ([], 0)
+            if item is _STOP:
+                return
+            if not is_request and item is not None:
+                self._housekeeping(item)
+
+    def _next(self, wait: bool) -> _Item | None:
+        """The next item; None when there is none and a group is ready to be committed."""
+        try:
+            return self._requests.get(block=wait)
+        except queue.Empty:
+            return None
+
+    def _housekeeping(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:
+            log.exception("housekeeping_failed")
+
+    def _commit(self, group: list[_Request]) -> None:
+        """Commit the group; a request whose work raises is taken out, and the others are worked on again."""
+        if self._fatal is not None:
+            gone = Unavailable("shutting_down", "the store has failed and the coordinator is going down")
+            return self._answer([(request, None, gone) for request in group], None)
+        while group:
+            effects, results = Effects(), []
+            try:
+                handler = Handler(self._engine.begin(), effects)
+            except Exception as error:
+                return self._give_up(group, error)
+            culprit = self._work(group, handler, results)
+            if culprit is not None:
+                self._engine.abort()
+                request, error = culprit
+                self._answer([(request, None, error)], None)
+                group.remove(request)
+                continue
+            try:
+                self._engine.commit()
+            except StorageFull as full:
+                return self._answer([(request, None, _unavailable(full)) for request in group], None)
+            except Exception as error:
+                return self._give_up(group, error)
+            return self._answer([(request, result, None) for request, result in zip(group, results)], effects)
+
+    def _work(self, group: list[_Request], handler: Handler, results: list) -> tuple[_Request, Exception] | None:
+        for request in group:
+            try:
+                results.append(request.work(handler))
+            except StorageFull as full:
+                return request, _unavailable(full)
+            except Exception as error:
+                return request, error
+        return None
+
+    def _give_up(self, group: list[_Request], error: Exception) -> None:
+        """The store cannot be trusted any more: answer nothing as done or as refused, and end."""
+        self._fatal = error
+        unknown = UnknownOutcome("the store failed during a commit; whether it was kept shows after the restart")
+        unknown.__cause__ = error
+        self._answer([(request, None, unknown) for request in group], None)
+        self._loop.call_soon_threadsafe(self._on_fatal, error)
+
+    def _answer(self, answers: list[tuple[_Request, Any, Exception | None]], effects: Effects | None) -> None:
+        self._loop.call_soon_threadsafe(self._deliver, answers, effects)
+
+    # On the event loop ----------------------------------------------------------------------------------------
+
+    def _deliver(self, answers: list[tuple[_Request, Any, Exception | None]], effects: Effects | None) -> None:
+        for request, result, error in answers:
+            if request.answer.done():
+                continue
+            if error is None:
+                request.answer.set_result(result)
+            else:
+                request.answer.set_exception(error)
+        if effects is not None:
+            self._on_commit(effects)
+
+
+def _unavailable(full: StorageFull) -> Unavailable:
+    return Unavailable("storage_full", str(full), retry_after_seconds=10)

@@ -1,0 +1,133 @@
+"""The handler: load, decide, append. The one place where a command meets the log.
+
+A handler lives for one transaction. It decides everything a request asks for before it appends, so that a refused
+batch leaves nothing; an exception here means a broken promise, and the whole transaction is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from eventjobs.coordinator.effects import Effects
+from eventjobs.coordinator.replies import BatchRejected, Enqueued
+from eventjobs.domain.commands import COORDINATOR, Actor, ActorType, Command, Enqueue, Expire, Lease, content_of
+from eventjobs.domain.decide import KeyHolder, decide
+from eventjobs.domain.events import Event, Record
+from eventjobs.domain.evolve import evolve
+from eventjobs.domain.job import Job
+from eventjobs.domain.limits import ANSWER_BYTES_MAX
+from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.store.contract import Grant, Transaction
+
+ANSWER_JOB_BYTES = 2_048
+"""What a job takes in an answer beside its payload, at most in the ordinary case."""
+
+
+class Handler:
+    """Works on one open transaction; `effects` collects what others must hear after the commit."""
+
+    def __init__(self, transaction: Transaction, effects: Effects) -> None:
+        self._transaction, self._effects = transaction, effects
+
+    def enqueue(self, commands: Sequence[Enqueue], room: bool) -> list[Enqueued] | BatchRejected:
+        """All the jobs, or none. Without `room` only requests that add nothing are answered."""
+        plan: list[tuple[Enqueue, Event | None, Job | None]] = []
+        keyed: dict[str, KeyHolder] = {}
+        for index, command in enumerate(self._timely(command) for command in commands):
+            key = command.idempotency_key
+            holder = None if key is None else keyed.get(key) or self._transaction.key_holder(key)
+            decision = decide(holder, command)
+            if isinstance(decision, Rejection):
+                return BatchRejected(index, attrs.evolve(decision, job=None) if key in keyed else decision)
+            if not decision:
+                plan.append((command, None, holder.job))
+                continue
+            if not room:
+                return BatchRejected(index, Rejection(Code.STORAGE_FULL, "the store is nearly full: no new jobs"))
+            plan.append((command, decision[0], None))
+            if key is not None:
+                keyed[key] = _future_holder(command, decision[0])
+        return [self._enqueued(*step) for step in plan]
+
+    def _enqueued(self, command: Enqueue, event: Event | None, held: Job | None) -> Enqueued:
+        if event is not None:
+            return Enqueued(self._append(None, event, command), True)
+        return Enqueued(self._transaction.job(held.id), False)
+
+    def lease(
+        self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int
+    ) -> list[Job]:
+        """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""
+        command = self._timely(command)
+        if command.request_id is not None:
+            grants = self._transaction.grants(command.worker, command.request_id, command.now)
+            if grants is not None:
+                return [job for grant in grants if (job := self._still_held(grant)) is not None]
+        leased, answer_bytes = [], 0
+        for job in self._transaction.candidates(queues, kinds, command.now, max_jobs):
+            payload = job.spec.payload
+            answer_bytes += ANSWER_JOB_BYTES + (0 if payload is None else payload.size)
+            if leased and answer_bytes > ANSWER_BYTES_MAX:
+                break
+            decision = decide(job, command)
+            if isinstance(decision, Rejection):
+                raise AssertionError(f"the ready order offered job {job.id}, which cannot be leased")
+            leased.append(self._append(job, decision[0], command))
+        return leased
+
+    def _still_held(self, grant: Grant) -> Job | None:
+        job = self._transaction.job(grant.job_id)
+        return job if job is not None and job.lease is not None and job.lease_token == grant.token else None
+
+    def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
+        """Each command decided alone, in order; the job after it, or why nothing happened."""
+        return [self._execute(self._timely(command)) for command in commands]
+
+    def _execute(self, command: Command) -> Job | Rejection:
+        job = self._transaction.job(command.job_id)
+        decision = decide(job, command)
+        if isinstance(decision, Rejection):
+            self._effects.refused.append((command, decision))
+            return decision
+        for event in decision:
+            job = self._append(job, event, command)
+        return job
+
+    def expire(self, now: int, limit: int) -> int:
+        """Take up to `limit` jobs from workers whose lease ran out; how many it were."""
+        now = max(now, self._transaction.last_time)
+        jobs = self._transaction.expired(now, limit)
+        for job in jobs:
+            command = Expire(job_id=job.id, now=now, actor=COORDINATOR)
+            decision = decide(job, command)
+            if isinstance(decision, Rejection):
+                raise AssertionError(f"the expiries named job {job.id}, whose lease did not run out")
+            self._append(job, decision[0], command)
+        return len(jobs)
+
+    def _timely(self, command: Command) -> Command:
+        """The command at a time that is not before the newest record: it was made before it got its turn."""
+        last = self._transaction.last_time
+        return command if command.now >= last else attrs.evolve(command, now=last)
+
+    def _append(self, before: Job | None, event: Event, command: Command) -> Job:
+        job_id = command.job_id if before is None else before.id
+        actor = _actor(before, command)
+        after = self._transaction.append(before, event, job_id, command.now, actor, content_of(command))
+        self._effects.saw(before, event, after)
+        return after
+
+
+def _actor(job: Job | None, command: Command) -> Actor:
+    """Who did it: the command's actor, or the lease's owner where a worker showed only its token."""
+    if command.actor.id or command.actor.type is not ActorType.WORKER:
+        return command.actor
+    return Actor(ActorType.WORKER, job.lease.worker)
+
+
+def _future_holder(command: Enqueue, event: Event) -> KeyHolder:
+    """The holder of a key as it will be once its job is appended, for later items of the same batch."""
+    job = evolve(None, Record(0, command.job_id, 1, command.now, command.actor, event))
+    return KeyHolder(job, None if command.payload is None else command.payload.text)

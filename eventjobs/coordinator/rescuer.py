@@ -1,0 +1,59 @@
+"""The rescuer: turns leases that ran out into events, down the same road as every other command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from eventjobs.coordinator.alarm import Alarm
+from eventjobs.coordinator.clock import Clock
+from eventjobs.coordinator.group_commit import GroupCommit
+from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
+from eventjobs.domain.limits import MICROSECONDS
+
+SWEEP_JOBS = 500
+"""Leases ended in one request to the writer, so that workers' requests get their turn in between."""
+RETRY_AFTER = MICROSECONDS
+"""After a sweep that could not be written (the disk is full), the next is tried this much later."""
+
+log = structlog.get_logger("eventjobs.rescuer")
+
+
+class Rescuer:
+    """Sleeps until the earliest expiry, then sweeps. `next_expiry` reads it from the store."""
+
+    def __init__(self, commits: GroupCommit, clock: Clock, next_expiry: Callable[[], int | None]) -> None:
+        self._commits, self._clock, self._next_expiry = commits, clock, next_expiry
+        self._alarm = Alarm(clock, self._start_sweep)
+        self._sweep: asyncio.Task | None = None
+
+    def expect(self, expiry: int | None) -> None:
+        """A lease may run out at this time."""
+        self._alarm.set(expiry)
+
+    async def stop(self) -> None:
+        self._alarm.stop()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            await asyncio.gather(self._sweep, return_exceptions=True)
+
+    def _start_sweep(self) -> None:
+        if self._sweep is None or self._sweep.done():
+            self._sweep = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            expiry = self._next_expiry()
+            while expiry is not None and expiry <= self._clock.now():
+                now = self._clock.now()
+                await self._commits.run(lambda handler: handler.expire(now, SWEEP_JOBS))
+                expiry = self._next_expiry()
+        except Unavailable as error:
+            log.warning("sweep_put_off", reason=str(error))
+            expiry = self._clock.now() + RETRY_AFTER
+        except UnknownOutcome:
+            return  # the coordinator is going down; the next one sweeps
+        self._sweep = None
+        self._alarm.set(expiry)

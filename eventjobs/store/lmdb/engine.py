@@ -1,0 +1,209 @@
+"""The LMDB engine: opening with every guard in place, the commit, and what follows from one that failed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from eventjobs.domain.projection import Projection
+from eventjobs.store.codec import seal, unseal
+from eventjobs.store.contract import Corrupt, OutcomeUnknown, StorageFull, StoreError
+from eventjobs.store.indexes import INDEXES
+from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
+from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
+from eventjobs.store.lmdb.rebuild import rebuild_stale
+from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, MAX_DATABASES, META, Tables, key_position
+from eventjobs.store.lmdb.transaction import LmdbTransaction
+from eventjobs.store.merkle import Frontier
+
+DEFAULT_MAP_SIZE = 256 << 30
+"""Bytes of address space; the file grows only as it is filled. Divide it where memory limits count address space."""
+RESERVE_PARTS = 20
+"""One part in this many of the map is kept for finishing what is in: new jobs are refused before it is touched."""
+MAP_SIZE_MIN = 1 << 20
+
+
+def open_engine(
+    directory: Path,
+    read_models: Sequence[Projection] = (),
+    map_size: int = DEFAULT_MAP_SIZE,
+    force_filesystem: bool = False,
+) -> LmdbEngine:
+    """Open the store in a directory, creating both if missing, and rebuild every projection that is out of date.
+
+    `map_size` in bytes, at least 1 MiB, bounds the file. Raises StoreError (AlreadyOpen, Corrupt, ...) with a text that
+    says what to do; a store that is refused is left as it was.
+    """
+    if map_size < MAP_SIZE_MIN:
+        raise StoreError(f"a map size of {map_size} bytes is too small; the least is {MAP_SIZE_MIN}")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the data directory {directory} cannot be made: {error.strerror}") from error
+    if not force_filesystem:
+        check_filesystem(directory)
+    try:
+        lock = DirectoryLock(directory)
+    except OSError as error:
+        raise StoreError(f"the data directory {directory} cannot be written: {error.strerror}") from error
+    try:
+        return LmdbEngine(directory, lock, (*INDEXES, *read_models), map_size)
+    except BaseException:
+        lock.release()
+        raise
+
+
+class LmdbEngine:
+    """See store.contract.Engine. Made by `open_engine`."""
+
+    def __init__(self, directory: Path, lock: DirectoryLock, projections: Sequence[Projection], map_size: int) -> None:
+        self.directory = directory
+        self._lock, self._projections, self._guard = lock, tuple(projections), ForkGuard()
+        self._map_size = map_size
+        self._env = _open_environment(directory, map_size)
+        try:
+            _assert_durable(self._env)
+            _check_format(self._env, directory)
+            with self._env.begin(write=True) as txn:
+                self._tables = Tables(self._env, self._projections, txn)
+                _check_end(LmdbReader(self._tables, txn), self._tables, txn)
+            self._env.reader_check()
+            rebuild_stale(self._env, self._tables, self._projections)
+        except BaseException:
+            self._env.close()
+            raise
+        self._open: tuple[lmdb.Transaction, LmdbTransaction] | None = None
+        self._writer: int | None = None
+
+    def begin(self) -> LmdbTransaction:
+        self._guard.check()
+        thread = threading.get_ident()
+        if self._writer not in (None, thread):
+            raise RuntimeError("the store is written by one thread, and this is another")
+        if self._open is not None:
+            raise RuntimeError("a write transaction is open already")
+        self._writer = thread
+        txn = self._env.begin(write=True)
+        try:
+            transaction = LmdbTransaction(self._tables, txn, self._projections)
+        except BaseException:
+            txn.abort()
+            raise
+        self._open = txn, transaction
+        return transaction
+
+    def commit(self) -> None:
+        txn, transaction = self._taken()
+        try:
+            transaction.finish()
+        except BaseException:
+            txn.abort()
+            raise
+        after = transaction.stored_head()
+        try:
+            txn.commit()
+        except lmdb.Error as error:
+            raise self._failed_commit(error, after) from error
+
+    def abort(self) -> None:
+        self._taken()[0].abort()
+
+    def _taken(self) -> tuple[lmdb.Transaction, LmdbTransaction]:
+        if self._open is None:
+            raise RuntimeError("no write transaction is open")
+        taken, self._open = self._open, None
+        return taken
+
+    def _failed_commit(self, error: lmdb.Error, after: StoredHead) -> StoreError:
+        """What a failed commit means. No space: nothing was written, if the store reads as it did before. Anything
+        else may have reached the disk in part or as a whole, and the environment is not to be trusted any more."""
+        if isinstance(error, (lmdb.DiskError, lmdb.MapFullError)):
+            try:
+                with self.read() as reader:
+                    unchanged = reader.head().size < after.frontier.size
+            except lmdb.Error:
+                unchanged = False
+            if unchanged:
+                return StorageFull(f"the disk is full ({error}); make room, nothing else is needed")
+        return OutcomeUnknown(f"a commit failed and may or may not be on disk: {error}")
+
+    @contextmanager
+    def read(self) -> Iterator[LmdbReader]:
+        self._guard.check()
+        with self._env.begin() as txn:
+            yield LmdbReader(self._tables, txn)
+
+    def room_for_new_work(self) -> bool:
+        used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
+        return used < self._map_size - self._map_size // RESERVE_PARTS
+
+    def maintain(self) -> None:
+        """Free the reader slots of processes that died: they would keep old pages from being used again."""
+        self._guard.check()
+        self._env.reader_check()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self.abort()
+        self._env.close()
+        self._lock.release()
+
+
+def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
+    try:
+        return lmdb.open(str(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
+    except lmdb.InvalidError as error:
+        raise StoreError(f"{directory}/data.mdb is not a store of eventjobs: {error}") from error
+    except lmdb.Error as error:
+        raise StoreError(f"the store in {directory} cannot be opened: {error}") from error
+    except MemoryError as error:
+        raise StoreError(f"there is no address space for a map of {map_size} bytes; use a smaller --map-size") from error
+
+
+def _assert_durable(env: lmdb.Environment) -> None:
+    flags = env.flags()
+    if not (flags["sync"] and flags["metasync"]) or flags["writemap"] or flags["map_async"]:
+        raise StoreError(f"the environment is open without full durability: {flags}")
+
+
+def _check_format(env: lmdb.Environment, directory: Path) -> None:
+    """Refuse what another program or a newer eventjobs wrote; give an empty environment its format and empty head."""
+    with env.begin() as txn:
+        empty = txn.stat(env.open_db(None, txn=txn, create=False))["entries"] == 0
+        try:
+            meta = None if empty else env.open_db(META.encode(), txn=txn, create=False)
+        except lmdb.NotFoundError as error:
+            raise StoreError(f"{directory}/data.mdb is an LMDB file of another program") from error
+        stored = None if empty else txn.get(FORMAT_KEY, db=meta)
+    if empty:
+        with env.begin(write=True) as txn:
+            meta = env.open_db(META.encode(), txn=txn)
+            for key, value in (
+                (FORMAT_KEY, msgspec.msgpack.encode(FORMAT_VERSION)),
+                (HEAD_KEY, StoredHead(0, Frontier()).encode()),
+            ):
+                txn.put(key, seal(key, value), db=meta)
+        return
+    if stored is None:
+        raise StoreError(f"{directory}/data.mdb is an LMDB file of another program")
+    version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, "meta"))
+    if version > FORMAT_VERSION:
+        raise StoreError(
+            f"the store in {directory} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
+        )
+
+
+def _check_end(reader: LmdbReader, tables: Tables, txn: lmdb.Transaction) -> None:
+    """The head must stand for the log's last record: the cheap part of a verification, done at every start."""
+    size = reader.stored_head().frontier.size
+    with txn.cursor(db=tables.log) as cursor:
+        last = key_position(cursor.key()) if cursor.last() else 0
+    if last != size:
+        raise Corrupt(f"the log ends at position {last}, but its head says {size}")
+    if size:
+        reader.record(size)

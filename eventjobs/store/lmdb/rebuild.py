@@ -1,0 +1,88 @@
+"""Rebuilding projections from the log when a store is opened: new versions of the code over an old store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lmdb
+
+from eventjobs.domain.evolve import evolve
+from eventjobs.domain.projection import Projection
+from eventjobs.store.codec import decode_job, encode_job, seal, unseal
+from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.keys import uuid_bytes
+from eventjobs.store.lmdb.reader import LmdbReader
+from eventjobs.store.lmdb.tables import PROJECTION_PREFIX, Tables
+from eventjobs.store.lmdb.transaction import LmdbTransaction, decode_progress
+
+CHUNK_RECORDS = 2_000
+"""Records folded in one commit."""
+
+
+def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[Projection]) -> list[str]:
+    """Empty and fold anew every projection that is older than its code or behind the log; returns their names.
+
+    Stopped in the middle, it begins again at the next start. Raises StoreError for a projection newer than its code.
+    """
+    with env.begin(write=True) as txn:
+        size = LmdbReader(tables, txn).head().size
+        stale = [projection for projection in projections if _is_stale(tables, txn, projection, size)]
+        if stale:
+            _empty(tables, txn, stale)
+    if not stale:
+        return []
+    position = 0
+    while position < size:
+        with env.begin(write=True) as txn:
+            position = _fold_chunk(LmdbTransaction(tables, txn, ()), tables, txn, stale, position, size)
+    with env.begin(write=True) as txn:
+        txn.drop(tables.scratch, delete=False)
+        transaction = LmdbTransaction(tables, txn, ())
+        for projection in stale:
+            transaction.set_progress(projection, size)
+    return [projection.name for projection in stale]
+
+
+def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, size: int) -> bool:
+    key = PROJECTION_PREFIX + projection.name.encode()
+    stored = txn.get(key, db=tables.meta)
+    if stored is None:
+        return True
+    version, checkpoint = decode_progress(unseal(key, stored, "meta"))
+    if version > projection.version:
+        raise StoreError(
+            f"projection {projection.name} has version {version}, this eventjobs knows {projection.version}; use a newer one"
+        )
+    return version < projection.version or checkpoint != size
+
+
+def _empty(tables: Tables, txn: lmdb.Transaction, stale: Sequence[Projection]) -> None:
+    """Drop the rows; the progress row goes with them, so that an interrupted rebuild is seen as one."""
+    txn.drop(tables.scratch, delete=False)
+    for projection in stale:
+        txn.delete(PROJECTION_PREFIX + projection.name.encode(), db=tables.meta)
+        for table in projection.tables:
+            txn.drop(tables.by_table[table][0], delete=False)
+
+
+def _fold_chunk(
+    transaction: LmdbTransaction,
+    tables: Tables,
+    txn: lmdb.Transaction,
+    stale: Sequence[Projection],
+    position: int,
+    size: int,
+) -> int:
+    """Fold the next records; jobs as of the fold's position live in the scratch database. Returns the new position."""
+    records = transaction.records(position, min(CHUNK_RECORDS, size - position))
+    if not records:
+        raise Corrupt(f"log: position {position + 1} is missing")
+    for record in records:
+        key = uuid_bytes(record.job_id)
+        stored = txn.get(key, db=tables.scratch)
+        before = None if stored is None else decode_job(unseal(key, stored, "rebuild"))
+        after = evolve(before, record)
+        transaction.project(stale, before, record, after)
+        txn.put(key, seal(key, encode_job(after)), db=tables.scratch)
+    transaction.finish()
+    return records[-1].position

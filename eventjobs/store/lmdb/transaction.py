@@ -1,0 +1,178 @@
+"""The one write transaction: appending to the log and keeping every projection in step, in one LMDB commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import lmdb
+import msgspec
+
+from eventjobs.domain.commands import Actor
+from eventjobs.domain.content import Content
+from eventjobs.domain.decide import KeyHolder
+from eventjobs.domain.events import Event, JobLeased, Record
+from eventjobs.domain.evolve import evolve
+from eventjobs.domain.job import Job
+from eventjobs.domain.projection import Key, Projection, Table, Value
+from eventjobs.store.codec import encode_content, encode_record, seal
+from eventjobs.store.contract import Corrupt, Grant, StorageFull
+from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, remembered_request, text_digest
+from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
+from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, position_key
+from eventjobs.store.merkle import leaf_hash
+from eventjobs.store.ready import due_places
+
+
+def encode_progress(version: int, checkpoint: int) -> bytes:
+    """A projection's version and checkpoint as stored."""
+    return msgspec.msgpack.encode((version, checkpoint))
+
+
+def decode_progress(value: bytes) -> tuple[int, int]:
+    version, checkpoint = msgspec.msgpack.decode(value)
+    return version, checkpoint
+
+
+class LmdbTransaction(LmdbReader):
+    """See store.contract.Transaction. Owned by the writer thread; ended by the engine."""
+
+    def __init__(self, tables: Tables, txn: lmdb.Transaction, projections: Sequence[Projection]) -> None:
+        super().__init__(tables, txn)
+        self._projections = projections
+        self._deltas: dict[tuple[Table, Key], int] = {}
+        stored = self.stored_head()
+        self.last_time = stored.last_time
+        self._frontier = stored.frontier
+        self._begun_at = stored.frontier.size
+
+    def stored_head(self) -> StoredHead:
+        if not hasattr(self, "_frontier"):
+            return super().stored_head()
+        return StoredHead(self.last_time, self._frontier)
+
+    # Reading for decisions ------------------------------------------------------------------------------------
+
+    def key_holder(self, idempotency_key: str) -> KeyHolder | None:
+        job_id = self.row(KEYS, (text_digest(idempotency_key),))
+        if job_id is None:
+            return None
+        job = self._indexed_job(job_id.decode())
+        return KeyHolder(job, None if job.spec.payload is None else self.content(job.spec.payload))
+
+    def candidates(self, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int) -> list[Job]:
+        return [self._indexed_job(place[3]) for place in due_places(self, queues, kinds, now, limit)]
+
+    def expired(self, now: int, limit: int) -> list[Job]:
+        jobs = []
+        for (expires_at, _), job_id in self.rows(EXPIRIES):
+            if expires_at > now or len(jobs) == limit:
+                break
+            jobs.append(self._indexed_job(job_id.decode()))
+        return jobs
+
+    def grants(self, worker: str, request_id: str, now: int) -> list[Grant] | None:
+        position = remembered_request(self, text_digest(worker, request_id), now)
+        return None if position is None else list(self._grants_from(position, worker, request_id))
+
+    def _grants_from(self, position: int, worker: str, request_id: str) -> Iterator[Grant]:
+        """A request's grants were appended by one command: they are the unbroken run of its records."""
+        while (record := self.record(position)) is not None:
+            event = record.event
+            if not isinstance(event, JobLeased) or (event.worker, event.request_id) != (worker, request_id):
+                return
+            yield Grant(record.job_id, event.token)
+            position += 1
+
+    def _indexed_job(self, job_id: str) -> Job:
+        job = self.job(job_id)
+        if job is None:
+            raise Corrupt(f"jobs: an index names job {job_id}, which is not there")
+        return job
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def append(
+        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
+    ) -> Job:
+        if now < self.last_time:
+            raise ValueError(f"time would go backwards in the log: {now} after {self.last_time}")
+        if before is None and self.row(JOBS, (job_id,)) is not None:
+            raise ValueError(f"job {job_id} exists already")
+        position = self._frontier.size + 1
+        record = Record(position, job_id, 1 if before is None else before.version + 1, now, actor, event)
+        text = encode_record(record)
+        key = position_key(position)
+        self._append(self._tables.log, key, text)
+        self._frontier.append(leaf_hash(text))
+        self.last_time = now
+        if content is not None:
+            self._append(self._tables.contents, key, encode_content(content))
+        after = evolve(before, record)
+        self.project(self._projections, before, record, after)
+        return after
+
+    def project(self, projections: Iterable[Projection], before: Job | None, record: Record, after: Job) -> None:
+        """Bring the projections up to the record."""
+        deltas = self._deltas
+        for projection in projections:
+            for table, key, value in projection.project(self, before, record, after):
+                if table.counters:
+                    deltas[table, key] = deltas.get((table, key), 0) + value
+                    continue
+                database, codec = self._tables.by_table[table]
+                if value is not None:
+                    self._put(database, codec.encode(key), value)
+                elif not self._txn.delete(codec.encode(key), db=database):
+                    raise Corrupt(f"{table.name}: a row that must be there is missing: {key}")
+
+    def finish(self) -> None:
+        """Write what is kept to the end of a transaction: counters, head and checkpoints."""
+        self._flush_counters()
+        if self._frontier.size == self._begun_at:
+            return
+        self._put(self._tables.meta, HEAD_KEY, StoredHead(self.last_time, self._frontier).encode())
+        for projection in self._projections:
+            self.set_progress(projection, self._frontier.size)
+
+    def set_progress(self, projection: Projection, checkpoint: int) -> None:
+        key = PROJECTION_PREFIX + projection.name.encode()
+        self._put(self._tables.meta, key, encode_progress(projection.version, checkpoint))
+
+    def row(self, table: Table, key: Key) -> Value | None:
+        if table.counters:
+            self._flush_counters()
+        return super().row(table, key)
+
+    def rows(
+        self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False
+    ) -> Iterator[tuple[Key, Value]]:
+        if table.counters:
+            self._flush_counters()
+        return super().rows(table, prefix, beyond, reverse)
+
+    def _flush_counters(self) -> None:
+        """Counters change many times in a commit and are written once."""
+        deltas, self._deltas = self._deltas, {}
+        for (table, key), delta in deltas.items():
+            database, codec = self._tables.by_table[table]
+            encoded = codec.encode(key)
+            stored = self._get(database, encoded, table.name)
+            count = delta + (0 if stored is None else int.from_bytes(stored, "big", signed=True))
+            self._put(database, encoded, count.to_bytes(COUNTER_BYTES, "big", signed=True))
+
+    def _append(self, database: object, key: bytes, value: bytes) -> None:
+        try:
+            if not self._txn.put(key, seal(key, value), db=database, append=True):
+                raise Corrupt(f"position {int.from_bytes(key)} is not the next one: the store's head is not its end")
+        except lmdb.MapFullError as error:
+            raise _full(error) from error
+
+    def _put(self, database: object, key: bytes, value: bytes) -> None:
+        try:
+            self._txn.put(key, seal(key, value), db=database)
+        except lmdb.MapFullError as error:
+            raise _full(error) from error
+
+
+def _full(error: lmdb.Error) -> StorageFull:
+    return StorageFull(f"the store's map is full ({error}); restart with a larger --map-size")
