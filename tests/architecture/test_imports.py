@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "api": {"coordinator", "domain", "projections", ROOT_NAMES},
     "client": {"domain.limits", ROOT_NAMES},
     "worker": {"client", "domain.limits", ROOT_NAMES},
+    "__main__": {"cli"},
     "cli": ANYTHING,
     "tools": ANYTHING,
     "testing": ANYTHING,
