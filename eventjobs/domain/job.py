@@ -23,6 +23,8 @@ class State(StrEnum):
     DEAD = "dead"
     CANCELED = "canceled"
 
+    __hash__ = str.__hash__  # Enum's own is a Python function, and states are keys on the hot path
+
 
 WAITING = frozenset({State.QUEUED, State.FAILED})
 """States from which a job can be leased."""
@@ -34,6 +36,8 @@ class DeathCause(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     NOT_RETRYABLE = "not_retryable"
     LEASE_EXPIRED = "lease_expired"
+
+    __hash__ = str.__hash__
 
 
 @frozen

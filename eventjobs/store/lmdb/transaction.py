@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import lmdb
@@ -39,7 +40,7 @@ class LmdbTransaction(LmdbReader):
     def __init__(self, tables: Tables, txn: lmdb.Transaction, projections: Sequence[Projection]) -> None:
         super().__init__(tables, txn)
         self._projections = projections
-        self._deltas: dict[tuple[Table, Key], int] = {}
+        self._deltas: defaultdict[Table, dict[Key, int]] = defaultdict(dict)
         stored = self.stored_head()
         self.last_time = stored.last_time
         self._frontier = stored.frontier
@@ -101,38 +102,40 @@ class LmdbTransaction(LmdbReader):
         position = self._frontier.size + 1
         record = Record(position, job_id, 1 if before is None else before.version + 1, now, actor, event)
         text = encode_record(record)
-        key = position_key(position)
-        self._append(self._tables.log, key, text)
+        after = evolve(before, record)
+        with _map_full():
+            self._append(self._tables.log, position_key(position), text)
+            if content is not None:
+                self._append(self._tables.contents, position_key(position), encode_content(content))
+            self.project(self._projections, before, record, after)
         self._frontier.append(leaf_hash(text))
         self.last_time = now
-        if content is not None:
-            self._append(self._tables.contents, key, encode_content(content))
-        after = evolve(before, record)
-        self.project(self._projections, before, record, after)
         return after
 
     def project(self, projections: Iterable[Projection], before: Job | None, record: Record, after: Job) -> None:
         """Bring the projections up to the record."""
-        deltas = self._deltas
+        by_table, txn, deltas = self._tables.by_table, self._txn, self._deltas
         for projection in projections:
             for table, key, value in projection.project(self, before, record, after):
                 if table.counters:
-                    deltas[table, key] = deltas.get((table, key), 0) + value
+                    of_table = deltas[table]
+                    of_table[key] = of_table.get(key, 0) + value
                     continue
-                database, codec = self._tables.by_table[table]
+                database, codec = by_table[table]
+                encoded = codec.encode(key)
                 if value is not None:
-                    self._put(database, codec.encode(key), value)
-                elif not self._txn.delete(codec.encode(key), db=database):
+                    txn.put(encoded, seal(encoded, value), db=database)
+                elif not txn.delete(encoded, db=database):
                     raise Corrupt(f"{table.name}: a row that must be there is missing: {key}")
 
     def finish(self) -> None:
         """Write what is kept to the end of a transaction: counters, head and checkpoints."""
-        self._flush_counters()
-        if self._frontier.size == self._begun_at:
-            return
-        self._put(self._tables.meta, HEAD_KEY, StoredHead(self.last_time, self._frontier).encode())
-        for projection in self._projections:
-            self.set_progress(projection, self._frontier.size)
+        with _map_full():
+            self._flush_counters()
+            if self._frontier.size > self._begun_at:
+                self._put(self._tables.meta, HEAD_KEY, StoredHead(self.last_time, self._frontier).encode())
+                for projection in self._projections:
+                    self.set_progress(projection, self._frontier.size)
 
     def set_progress(self, projection: Projection, checkpoint: int) -> None:
         key = PROJECTION_PREFIX + projection.name.encode()
@@ -152,27 +155,29 @@ class LmdbTransaction(LmdbReader):
 
     def _flush_counters(self) -> None:
         """Counters change many times in a commit and are written once."""
-        deltas, self._deltas = self._deltas, {}
-        for (table, key), delta in deltas.items():
+        for table, deltas in self._deltas.items():
             database, codec = self._tables.by_table[table]
-            encoded = codec.encode(key)
-            stored = self._get(database, encoded, table.name)
-            count = delta + (0 if stored is None else int.from_bytes(stored, "big", signed=True))
-            self._put(database, encoded, count.to_bytes(COUNTER_BYTES, "big", signed=True))
+            for key, delta in deltas.items():
+                encoded = codec.encode(key)
+                stored = self._get(database, encoded, table.name)
+                count = delta + (0 if stored is None else int.from_bytes(stored, "big", signed=True))
+                self._put(database, encoded, count.to_bytes(COUNTER_BYTES, "big", signed=True))
+            deltas.clear()
 
     def _append(self, database: object, key: bytes, value: bytes) -> None:
-        try:
-            if not self._txn.put(key, seal(key, value), db=database, append=True):
-                raise Corrupt(f"position {int.from_bytes(key)} is not the next one: the store's head is not its end")
-        except lmdb.MapFullError as error:
-            raise _full(error) from error
+        if not self._txn.put(key, seal(key, value), db=database, append=True):
+            raise Corrupt(f"position {int.from_bytes(key)} is not the next one: the store's head is not its end")
 
     def _put(self, database: object, key: bytes, value: bytes) -> None:
-        try:
-            self._txn.put(key, seal(key, value), db=database)
-        except lmdb.MapFullError as error:
-            raise _full(error) from error
+        self._txn.put(key, seal(key, value), db=database)
 
 
-def _full(error: lmdb.Error) -> StorageFull:
-    return StorageFull(f"the store's map is full ({error}); restart with a larger --map-size")
+class _map_full:
+    """Says what a full map is: the whole transaction must be dropped, and what helps."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: type | None, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, lmdb.MapFullError):
+            raise StorageFull(f"the store's map is full ({error}); restart with a larger --map-size") from error
