@@ -83,9 +83,7 @@ def enqueue(
     )
 
 
-def lease(
-    *, worker: str = WORKER, duration: int = LEASE, request_id: str | None = None, now: int = NOW
-) -> c.Lease:
+def lease(*, worker: str = WORKER, duration: int = LEASE, request_id: str | None = None, now: int = NOW) -> c.Lease:
     actor = c.Actor(c.ActorType.WORKER, worker)
     return c.Lease(worker=worker, duration=duration, request_id=request_id, now=now, actor=actor)
 
@@ -94,9 +92,7 @@ def renew(job_id: str = JOB_ID, *, token: int = 1, duration: int | None = None, 
     return c.Renew(job_id=job_id, token=token, duration=duration, now=now, actor=WORKER_ACTOR)
 
 
-def complete(
-    job_id: str = JOB_ID, *, token: int = 1, result: Content | None = RESULT, now: int = NOW
-) -> c.Complete:
+def complete(job_id: str = JOB_ID, *, token: int = 1, result: Content | None = RESULT, now: int = NOW) -> c.Complete:
     return c.Complete(job_id=job_id, token=token, result=result, now=now, actor=WORKER_ACTOR)
 
 

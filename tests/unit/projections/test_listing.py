@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from eventjobs.domain.events import Record
 from eventjobs.domain.job import State
 from eventjobs.projections import listing
 from eventjobs.testing import builders as b
@@ -70,7 +71,7 @@ def test_lanes_left_out_are_not_walked_over(many):
 
 
 def test_a_job_is_listed_once_in_its_present_state(ledger):
-    """Each change of state moves the one row; a renewal leaves it alone."""
+    """Each change of state moves the one row."""
     seen = []
     for event in [b.enqueued(), b.leased(), b.renewed(), b.failed(), b.leased(token=2, attempt=2), b.canceled()]:
         job = ledger.record(b.JOB_ID, event, time=b.at(5))
@@ -79,3 +80,11 @@ def test_a_job_is_listed_once_in_its_present_state(ledger):
         assert page == [(1, b.JOB_ID)]
         seen.append(job.state)
     assert seen == ["queued", "running", "running", "failed", "running", "canceled"]
+
+
+def test_a_renewal_touches_nothing(ledger):
+    """A record that leaves the state as it is costs no write."""
+    before = ledger.record(b.JOB_ID, b.enqueued(), b.leased(), time=b.at(1))
+    after = ledger.record(b.JOB_ID, b.renewed(), time=b.at(2))
+    record = Record(3, b.JOB_ID, 3, b.at(2), b.WORKER_ACTOR, b.renewed())
+    assert list(listing.Listing().project(ledger.rows, before, record, after)) == []

@@ -17,7 +17,7 @@ def counted(counts):
 def test_nothing_has_happened(ledger):
     """Before the first event every number is there and zero, and the averages are None."""
     read = stats.read(ledger.rows)
-    assert read.jobs == {state: 0 for state in State}
+    assert read.jobs == dict.fromkeys(State, 0)
     assert (read.queues, read.kinds) == ({}, {})
     assert (read.average_wait_seconds, read.average_run_seconds) == (None, None)
     assert set(read.events.values()) == {0} and len(read.events) == 10
