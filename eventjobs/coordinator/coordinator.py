@@ -22,7 +22,7 @@ from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.store.contract import Engine, Reader
 
-MAINTENANCE_SECONDS = 60.0
+MAINTENANCE_SECONDS = 10.0
 
 log = structlog.get_logger("eventjobs.coordinator")
 

@@ -17,6 +17,7 @@ from eventjobs.store.indexes import INDEXES
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
 from eventjobs.store.lmdb.rebuild import rebuild_stale
+from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, MAX_DATABASES, META, Tables, key_position
 from eventjobs.store.lmdb.transaction import LmdbTransaction
 from eventjobs.store.merkle import Frontier
@@ -63,6 +64,7 @@ class LmdbEngine:
 
     def __init__(self, directory: Path, lock: DirectoryLock, projections: Sequence[Projection], map_size: int) -> None:
         self.directory = directory
+        self._data_file = directory.resolve() / "data.mdb"
         self._lock, self._projections, self._guard = lock, tuple(projections), ForkGuard()
         self._map_size = map_size
         self._env = _open_environment(directory, map_size)
@@ -143,9 +145,11 @@ class LmdbEngine:
         return used < self._map_size - self._map_size // RESERVE_PARTS
 
     def maintain(self) -> None:
-        """Free the reader slots of processes that died: they would keep old pages from being used again."""
+        """Free the reader slots of processes that died, which would keep old pages from being used again; and let go
+        of the map's resident pages when they are many."""
         self._guard.check()
         self._env.reader_check()
+        release_pages(self._data_file)
 
     def close(self) -> None:
         if self._open is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import lmdb
+import structlog
 
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.projection import Projection
@@ -17,6 +18,10 @@ from eventjobs.store.lmdb.transaction import LmdbTransaction, decode_progress
 
 CHUNK_RECORDS = 2_000
 """Records folded in one commit."""
+REPORT_RECORDS = 200_000
+"""A log line is written each time so many records are folded."""
+
+log = structlog.get_logger("eventjobs.store")
 
 
 def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[Projection]) -> list[str]:
@@ -31,8 +36,13 @@ def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[P
             _empty(tables, txn, stale)
     if not stale:
         return []
+    names = [projection.name for projection in stale]
+    if size:
+        log.info("rebuilding_projections", projections=names, records=size)
     position = 0
     while position < size:
+        if position and position % REPORT_RECORDS == 0:
+            log.info("rebuilding_projections", projections=names, records=size, done=position)
         with env.begin(write=True) as txn:
             position = _fold_chunk(LmdbTransaction(tables, txn, ()), tables, txn, stale, position, size)
     with env.begin(write=True) as txn:
@@ -40,7 +50,7 @@ def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[P
         transaction = LmdbTransaction(tables, txn, ())
         for projection in stale:
             transaction.set_progress(projection, size)
-    return [projection.name for projection in stale]
+    return names
 
 
 def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, size: int) -> bool:

@@ -1,0 +1,211 @@
+"""The memory engine: the contract of engines, done the plainest way there is. Nothing outlives the process.
+
+It is the reference that other engines are held against, and a fast store for tests. Questions are answered by
+looking through everything and sorting; a transaction works on a copy of the whole state, which a commit puts in
+place of the old one. Read models are kept by the same rules as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from attrs import define, field
+
+from eventjobs.domain.commands import Actor
+from eventjobs.domain.content import Content
+from eventjobs.domain.decide import KeyHolder
+from eventjobs.domain.events import Event, JobLeased, Record
+from eventjobs.domain.evolve import evolve
+from eventjobs.domain.job import ContentRef, Job
+from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
+from eventjobs.domain.projection import Key, Projection, Table, Value
+from eventjobs.store.codec import decode_record, encode_record
+from eventjobs.store.contract import Corrupt, Grant, Head
+from eventjobs.store.merkle import Frontier, leaf_hash
+
+
+@define
+class _State:
+    """All there is. Never changed once it is committed."""
+
+    log: list[bytes] = field(factory=list)
+    """Each record's text; position 1 comes first."""
+    contents: dict[int, bytes] = field(factory=dict)
+    jobs: dict[str, Job] = field(factory=dict)
+    rows: dict[Table, dict[Key, Value]] = field(factory=dict)
+    frontier: Frontier = field(factory=Frontier)
+    last_time: int = 0
+
+    def copy(self) -> _State:
+        rows = {table: dict(content) for table, content in self.rows.items()}
+        return _State(list(self.log), dict(self.contents), dict(self.jobs), rows, self.frontier.copy(), self.last_time)
+
+
+class MemoryReader:
+    """See store.contract.Reader."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def head(self) -> Head:
+        return Head(self._state.frontier.size, self._state.frontier.root())
+
+    def job(self, job_id: str) -> Job | None:
+        return self._state.jobs.get(job_id)
+
+    def content(self, ref: ContentRef) -> bytes:
+        text = self._state.contents.get(ref.position)
+        if text is None:
+            raise Corrupt(f"contents: the content of position {ref.position} is missing")
+        return text
+
+    def record(self, position: int) -> Record | None:
+        found = self.records(position - 1, 1) if position >= 1 else []
+        return found[0] if found else None
+
+    def records(self, after: int, limit: int) -> list[Record]:
+        return [decode_record(text) for text in self._state.log[after : after + limit]]
+
+    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
+        coming = [job for job in self._jobs() if job.waiting and job.run_at > after]
+        if not coming:
+            return None
+        earliest = min(job.run_at for job in coming)
+        return earliest, sorted({(job.spec.queue, job.spec.kind) for job in coming if job.run_at == earliest})
+
+    def next_expiry(self) -> int | None:
+        return min((job.lease.expires_at for job in self._jobs() if job.lease is not None), default=None)
+
+    def row(self, table: Table, key: Key) -> Value | None:
+        return self._state.rows[table].get(key)
+
+    def rows(
+        self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False
+    ) -> Iterator[tuple[Key, Value]]:
+        content = self._state.rows[table]
+        keys = [key for key in content if key[: len(prefix)] == prefix]
+        if beyond is not None:
+            keys = [key for key in keys if (key < beyond if reverse else key > beyond)]
+        return iter([(key, content[key]) for key in sorted(keys, reverse=reverse)])
+
+    def _jobs(self) -> list[Job]:
+        return list(self._state.jobs.values())
+
+
+class MemoryTransaction(MemoryReader):
+    """See store.contract.Transaction."""
+
+    def __init__(self, state: _State, read_models: Sequence[Projection]) -> None:
+        super().__init__(state)
+        self._read_models = read_models
+
+    @property
+    def last_time(self) -> int:
+        return self._state.last_time
+
+    def key_holder(self, idempotency_key: str) -> KeyHolder | None:
+        for job in self._jobs():
+            if job.spec.idempotency_key == idempotency_key:
+                return KeyHolder(job, None if job.spec.payload is None else self.content(job.spec.payload))
+        return None
+
+    def candidates(self, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int) -> list[Job]:
+        due = [
+            job
+            for job in self._jobs()
+            if job.waiting
+            and job.run_at <= now
+            and (queues is None or job.spec.queue in queues)
+            and (kinds is None or job.spec.kind in kinds)
+        ]
+        return sorted(due, key=lambda job: (-job.spec.priority, job.run_at, job.spec.position))[:limit]
+
+    def expired(self, now: int, limit: int) -> list[Job]:
+        over = [job for job in self._jobs() if job.lease is not None and job.lease.expires_at <= now]
+        return sorted(over, key=lambda job: (job.lease.expires_at, job.spec.position))[:limit]
+
+    def grants(self, worker: str, request_id: str, now: int) -> list[Grant] | None:
+        oldest = now - LEASE_REQUEST_MEMORY_SECONDS * MICROSECONDS
+        granted = [
+            Grant(record.job_id, record.event.token)
+            for record in self.records(0, len(self._state.log))
+            if isinstance(record.event, JobLeased)
+            and (record.event.worker, record.event.request_id) == (worker, request_id)
+            and record.time > oldest
+        ]
+        return granted or None
+
+    def append(
+        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
+    ) -> Job:
+        state = self._state
+        if now < state.last_time:
+            raise ValueError(f"time would go backwards in the log: {now} after {state.last_time}")
+        if before is None and job_id in state.jobs:
+            raise ValueError(f"job {job_id} exists already")
+        version = 1 if before is None else before.version + 1
+        record = Record(len(state.log) + 1, job_id, version, now, actor, event)
+        after = evolve(before, record)
+        text = encode_record(record)
+        state.log.append(text)
+        state.frontier.append(leaf_hash(text))
+        state.jobs[job_id] = after
+        state.last_time = now
+        if content is not None:
+            state.contents[record.position] = content.text
+        for model in self._read_models:
+            for table, key, value in model.project(self, before, record, after):
+                self._change(table, key, value)
+        return after
+
+    def _change(self, table: Table, key: Key, value: Value | None) -> None:
+        rows = self._state.rows[table]
+        if table.counters:
+            rows[key] = rows.get(key, 0) + value
+        elif value is None:
+            del rows[key]
+        else:
+            rows[key] = value
+
+
+class MemoryEngine:
+    """See store.contract.Engine. `room` is what `room_for_new_work` answers."""
+
+    def __init__(self, read_models: Sequence[Projection] = (), room: bool = True) -> None:
+        self.room = room
+        self._read_models = tuple(read_models)
+        self._state = _State(rows={table: {} for model in read_models for table in model.tables})
+        self._open: _State | None = None
+
+    def begin(self) -> MemoryTransaction:
+        if self._open is not None:
+            raise RuntimeError("a write transaction is open already")
+        self._open = self._state.copy()
+        return MemoryTransaction(self._open, self._read_models)
+
+    def commit(self) -> None:
+        self._state = self._taken()
+
+    def abort(self) -> None:
+        self._taken()
+
+    def _taken(self) -> _State:
+        if self._open is None:
+            raise RuntimeError("no write transaction is open")
+        taken, self._open = self._open, None
+        return taken
+
+    @contextmanager
+    def read(self) -> Iterator[MemoryReader]:
+        yield MemoryReader(self._state)
+
+    def room_for_new_work(self) -> bool:
+        return self.room
+
+    def maintain(self) -> None:
+        """Nothing to keep in order."""
+
+    def close(self) -> None:
+        """Nothing to close; an open transaction is dropped."""
+        self._open = None
