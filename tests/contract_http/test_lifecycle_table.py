@@ -1,0 +1,116 @@
+"""The table of commands and states in specs/lifecycle.md is what decide does, cell by cell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from eventjobs.domain.commands import Command
+from eventjobs.domain.decide import UNCHANGED, Decision
+from eventjobs.domain.events import Event
+from eventjobs.domain.job import DeathCause
+from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.testing import builders as b
+from eventjobs.testing.given import given
+
+LIFECYCLE = Path(__file__).parents[2] / "specs" / "lifecycle.md"
+TOKEN = 3
+LAST = 2
+"""Two attempts are allowed; the jobs of rows that say "none is left" are at their second."""
+
+
+def rows() -> dict[str, list[str]]:
+    """The table's rows: the command to its cells, in the order of the columns."""
+    section = LIFECYCLE.read_text(encoding="utf-8").partition("## What each command does in each state")[2]
+    table = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.split("|")[1:-1]] for line in table[1:])}
+
+
+TABLE = rows()
+COLUMNS = ["no job", "queued", "failed", "running, t = T", "running, t ≠ T", "succeeded", "dead", "canceled"]
+
+
+def history(column: str, attempt: int) -> tuple[Event, ...]:
+    """Events that bring a job into a column's state, its current token 3."""
+    if column == "no job":
+        return ()
+    running = (b.enqueued(max_attempts=LAST), b.leased(token=TOKEN, attempt=attempt, expires_at=b.at(30)))
+    return running + {
+        "queued": (b.released(token=TOKEN),),
+        "failed": (b.failed(token=TOKEN, attempt=attempt, run_at=b.NOW),),
+        "succeeded": (b.completed(token=TOKEN, attempt=attempt),),
+        "dead": (b.died(token=TOKEN, attempt=attempt),),
+        "canceled": (b.canceled(),),
+    }.get(column, ())
+
+
+COMMANDS = {
+    "lease, `run_at` ≤ now": lambda token: b.lease(now=b.NOW),
+    "lease, `run_at` > now": lambda token: b.lease(now=b.NOW - 1),
+    "renew, now < expiry": lambda token: b.renew(token=token, now=b.at(30) - 1),
+    "renew, now ≥ expiry": lambda token: b.renew(token=token, now=b.at(30)),
+    "complete": lambda token: b.complete(token=token, now=b.at(31)),
+    "fail, a retry is left": lambda token: b.fail(token=token, now=b.at(31)),
+    "fail, none is left": lambda token: b.fail(token=token, now=b.at(31)),
+    "release": lambda token: b.release(token=token, now=b.at(31)),
+    "expire, now < expiry": lambda token: b.expire(now=b.at(30) - 1),
+    "expire, an attempt is left": lambda token: b.expire(now=b.at(30)),
+    "expire, none is left": lambda token: b.expire(now=b.at(30)),
+    "cancel": lambda token: b.cancel(now=b.at(31)),
+    "requeue": lambda token: b.requeue(now=b.at(31)),
+}
+
+
+def in_words(decision: Decision) -> str:
+    """A decision as the table says it."""
+    if decision == UNCHANGED:
+        return "same answer"
+    if not isinstance(decision, Rejection):
+        (event,) = decision
+        return f"**{event.type}**"
+    internal = {Code.NOT_AVAILABLE: "not offered", Code.NOT_EXPIRED: "nothing"}
+    return internal.get(decision.code, f"`{decision.code}`")
+
+
+def decided(row: str, column: str, token: int) -> str:
+    """What the core answers to a row's command in a column's state."""
+    command: Command = COMMANDS[row](token)
+    return in_words(given(*history(column, LAST if "none is left" in row else 1)).when(command).decision)
+
+
+def said(cell: str, current: bool) -> str:
+    """What a cell says of the current token, or of another one."""
+    both = re.fullmatch(r"t = T: (.*); else (.*)", cell)
+    return cell if both is None else both[1 if current else 2]
+
+
+def test_the_table_has_every_command_and_state():
+    """The document's rows and columns are those that are held here, and every cell of them says something."""
+    assert list(TABLE) == list(COMMANDS)
+    header = LIFECYCLE.read_text(encoding="utf-8").partition("| command | ")[2].partition(" |\n")[0]
+    assert header.split(" | ") == COLUMNS
+    asked = [row for row in COMMANDS if not row.startswith(("lease", "expire"))]
+    assert [row for row in COMMANDS if not all(TABLE[row][1:])] == []
+    assert [row for row in asked if not TABLE[row][0]] == []
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("row", COMMANDS)
+def test_a_cell_is_what_decide_does(row, column):
+    """For the job's own token and for another one, the core answers as the document says."""
+    cell = TABLE[row][COLUMNS.index(column)]
+    if not cell:
+        return
+    tokens = {"running, t = T": [True], "running, t ≠ T": [False]}.get(column, [True, False])
+    for current in tokens:
+        assert decided(row, column, TOKEN if current else TOKEN - 1) == said(cell, current)
+
+
+def test_a_job_that_died_by_expiry_takes_no_failure():
+    """Its worker has failed nothing, so a failure with the last token is stale."""
+    dead = given(
+        b.enqueued(max_attempts=1), b.leased(token=TOKEN), b.died(cause=DeathCause.LEASE_EXPIRED, token=TOKEN, error=None)
+    )
+    assert in_words(dead.when(b.fail(token=TOKEN)).decision) == "`stale_token`"
