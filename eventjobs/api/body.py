@@ -1,0 +1,76 @@
+"""Bodies: from the bytes of a request to the members of one JSON object, or the refusal that is due.
+
+The whole text is checked here: size, content type, UTF-8, JSON syntax, in this order. The values of the members
+stay bytes (msgspec.Raw) until someone asks for them, so that a payload is never parsed and comes back as it was.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+from aiohttp import web
+
+from eventjobs.api.faults import Faults
+from eventjobs.api.members import Members
+from eventjobs.api.problems import Problem, Refused
+from eventjobs.domain.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
+
+CONTENT_TYPE = "application/json"
+
+_syntax = msgspec.json.Decoder(msgspec.Raw)
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+async def members_of(request: web.Request, faults: Faults, *, may_be_absent: bool = False) -> Members:
+    """The members of the request's body. Raises Refused with 413, 415, 400 or 422.
+
+    `may_be_absent`: no body at all stands for {}.
+    """
+    if (request.content_length or 0) > BODY_BYTES_MAX:
+        raise Refused(too_large())
+    text = await request.read()
+    if not text and may_be_absent:
+        return Members({}, faults)
+    if request.content_type != CONTENT_TYPE:
+        raise Refused(Problem("unsupported_media_type", f"the body must be sent as {CONTENT_TYPE}"))
+    return parse(text, faults)
+
+
+def too_large() -> Problem:
+    return Problem("too_large", f"a body has at most {BODY_BYTES_MAX} bytes")
+
+
+def parse(text: bytes, faults: Faults) -> Members:
+    """The members of the object the text is. Raises Refused with 400 or 422."""
+    if not text:
+        raise Refused(Problem("malformed_json", "the body is empty"))
+    try:
+        if not text.isascii():
+            text.decode()
+        return Members(_members(text), faults)
+    except UnicodeDecodeError as error:
+        raise Refused(Problem("malformed_json", f"the body is not UTF-8: {error.reason}, byte {error.start}")) from None
+    except RecursionError:
+        faults.add("", f"is nested deeper than {JSON_DEPTH_MAX} levels")
+    except msgspec.ValidationError:
+        faults.add("", "must be a JSON object")
+    except msgspec.DecodeError as error:
+        raise Refused(Problem("malformed_json", f"the body is not JSON: {_reason(text, error)}")) from None
+    raise faults.refusal()
+
+
+def _members(text: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return _object.decode(text)
+    except msgspec.ValidationError:
+        _syntax.decode(text)  # a fault in the syntax goes before a wrong type, wherever it is
+        raise
+
+
+def _reason(text: bytes, error: msgspec.DecodeError) -> str:
+    """What is wrong with the syntax, and where. msgspec calls a lone surrogate a truncated text, orjson names it."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as clearer:
+        return str(clearer)
+    return str(error)

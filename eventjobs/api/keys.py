@@ -1,0 +1,11 @@
+"""What the application carries for its handlers, under typed keys."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from eventjobs.api.edge import Edge
+from eventjobs.coordinator.coordinator import Coordinator
+
+COORDINATOR = web.AppKey("COORDINATOR", Coordinator)
+EDGE = web.AppKey("EDGE", Edge)

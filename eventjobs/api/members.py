@@ -1,0 +1,154 @@
+"""Members: the fields of one JSON object, taken one by one. What is wrong with them gathers as faults.
+
+Null means absent for every field except contents. After a fault a field reads as None, so that reading goes on and
+finds the others; nothing may be made of the values before `Faults.refuse_if_any` was asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from eventjobs.api.faults import Faults, Unfit
+from eventjobs.api.json_depth import deeper_than
+from eventjobs.api.problems import Problem, Refused
+from eventjobs.api.values import UNREADABLE, Check
+from eventjobs.domain.limits import CONTENT_BYTES_MAX, JSON_DEPTH_MAX
+
+T = TypeVar("T")
+
+BEYOND_EVERY_BOUND = 2**64
+
+_value = msgspec.json.Decoder()
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Members:
+    """The members of the object at `path` ("" for the body itself)."""
+
+    __slots__ = ("_faults", "_members", "_path")
+
+    def __init__(self, members: dict[str, msgspec.Raw], faults: Faults, path: str = "") -> None:
+        self._members = members
+        self._faults = faults
+        self._path = path
+
+    def fault(self, field: str, message: str) -> None:
+        """Say what is wrong with a field."""
+        self._faults.add(f"{self._path}.{field}" if self._path else field, message)
+
+    def read(self, field: str, check: Check[T], default: T | None = None) -> T | None:
+        """The field's value, `default` when it is absent."""
+        raw = self._members.pop(field, None)
+        if raw is None:
+            return default
+        value = _decoded(raw)
+        if value is None:
+            return default
+        try:
+            return check(value)
+        except Unfit as unfit:
+            self.fault(field, str(unfit))
+            return None
+
+    def require(self, field: str, check: Check[T]) -> T | None:
+        """The value of a field that has to be there."""
+        if self.gives(field):
+            return self.read(field, check)
+        self._members.pop(field, None)
+        self.fault(field, "is required")
+        return None
+
+    def gives(self, field: str) -> bool:
+        """Whether the field is there, and not null."""
+        raw = self._members.get(field)
+        return raw is not None and bytes(raw) != b"null"
+
+    def literal(self, field: str) -> bytes:
+        """The text of a value as it was sent, b"" when the field is absent. The field counts as not yet read."""
+        return bytes(self._members.get(field, b""))
+
+    def read_list(self, field: str, check: Check[T], least: int, most: int) -> tuple[T, ...] | None:
+        """A list of `least` to `most` values that pass the check; one given twice counts once. None when absent."""
+        if not self.gives(field):
+            self._members.pop(field, None)
+            return None
+        found = []
+        for path, raw in self._items(field, least, most):
+            try:
+                found.append(check(_decoded(raw)))
+            except Unfit as unfit:
+                self._faults.add(path, str(unfit))
+        return tuple(dict.fromkeys(found))
+
+    def require_objects(self, field: str, most: int) -> list[Members]:
+        """The members of each object of a list that has to be there; what is no object is left out, with a fault."""
+        if not self.gives(field):
+            self._members.pop(field, None)
+            self.fault(field, "is required")
+            return []
+        found = []
+        for path, raw in self._items(field, 0, most):
+            try:
+                found.append(Members(_object.decode(raw), self._faults, path))
+            except msgspec.ValidationError:
+                self._faults.add(path, "must be an object")
+        return found
+
+    def nested(self, field: str) -> Members | None:
+        """The members of a field that holds an object; None, and the field still unread, when it holds none."""
+        if not self.literal(field).startswith(b"{"):
+            return None
+        path = f"{self._path}.{field}" if self._path else field
+        return Members(_object.decode(self._members.pop(field)), self._faults, path)
+
+    def content(self, field: str) -> bytes | None:
+        """The JSON text of a payload or result as it was sent; None for null. Raises Refused (413) when too large."""
+        raw = self._members.pop(field, None)
+        if raw is None or (text := bytes(raw)) == b"null":
+            return None
+        if len(text) > CONTENT_BYTES_MAX:
+            where = f"{self._path}.{field}" if self._path else field
+            detail = f"{where} has {len(text)} bytes; the limit is {CONTENT_BYTES_MAX}"
+            raise Refused(Problem("too_large", detail))
+        if deeper_than(JSON_DEPTH_MAX, text):
+            self.fault(field, f"is nested deeper than {JSON_DEPTH_MAX} levels")
+        return text
+
+    def end(self) -> None:
+        """Say that every field was asked for: what is left is unknown."""
+        for field in self._members:
+            self.fault(field, "is no field of this object")
+
+    def _items(self, field: str, least: int, most: int) -> Iterator[tuple[str, msgspec.Raw]]:
+        """Path and text of the items of a list; those beyond the limit are not looked at."""
+        raw = self._members.pop(field)
+        try:
+            items = _list.decode(raw)
+        except msgspec.ValidationError:
+            self.fault(field, "must be a list")
+            return
+        if not least <= len(items) <= most:
+            self.fault(field, f"must have {least} to {most} items; it has {len(items)}")
+        path = f"{self._path}.{field}" if self._path else field
+        for index, item in enumerate(items[:most]):
+            yield f"{path}[{index}]", item
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    try:
+        return _value.decode(raw)
+    except msgspec.ValidationError:  # the syntax was checked: a number is beyond what can be read
+        return _out_of_range(bytes(raw))
+    except RecursionError:
+        return UNREADABLE
+
+
+def _out_of_range(literal: bytes) -> float:
+    """A stand-in for the number: of its sort and sign, and like it beyond every bound."""
+    size = BEYOND_EVERY_BOUND if literal.lstrip(b"-").isdigit() else math.inf
+    return -size if literal.startswith(b"-") else size

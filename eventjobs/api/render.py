@@ -1,0 +1,72 @@
+"""Jobs as the wire shows them. Stored texts (payload, result, error) are spliced in byte for byte."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import orjson
+
+from eventjobs.api.view import View
+from eventjobs.api.wire_time import time_text
+from eventjobs.domain.job import ContentRef, Job, Lapse
+from eventjobs.domain.retry import RetryPolicy
+
+Spliced = orjson.Fragment | None
+"""A JSON text that goes into an answer as it is; None for null."""
+
+Document = dict[str, object]
+
+_POLICIES_REMEMBERED = 1_024
+
+
+def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) -> Document:
+    """The job with its contents given."""
+    spec, lease = job.spec, job.lease
+    return {
+        "id": spec.id,
+        "kind": spec.kind,
+        "queue": spec.queue,
+        "priority": spec.priority,
+        "payload": payload,
+        "state": job.state.value,
+        "attempts": job.attempts,
+        "max_attempts": spec.max_attempts,
+        "retry_policy": policy_text(spec.retry_policy),
+        "run_at": time_text(job.run_at),
+        "lease_owner": None if lease is None else lease.worker,
+        "lease_expires_at": None if lease is None else time_text(lease.expires_at),
+        "lease_token": job.lease_token,
+        "result": result,
+        "error": error,
+        "idempotency_key": spec.idempotency_key,
+        "created_at": time_text(spec.created_at),
+        "updated_at": time_text(job.updated_at),
+        "finished_at": None if job.finished_at is None else time_text(job.finished_at),
+    }
+
+
+def stored_job(view: View, job: Job) -> Document:
+    """The job with its contents read."""
+    error = _spliced(view, job.error) if job.lapse is None else lapse_text(job.lapse)
+    return job_document(job, _spliced(view, job.spec.payload), _spliced(view, job.result), error)
+
+
+def new_job(job: Job, payload: bytes | None) -> Document:
+    """The job as it was just enqueued, with the payload it was sent with."""
+    return job_document(job, None if payload is None else orjson.Fragment(payload), None, None)
+
+
+def lapse_text(lapse: Lapse) -> orjson.Fragment:
+    """The error a job shows whose lease ran out."""
+    message = f"worker {lapse.worker} held the lease until {time_text(lapse.expires_at)} and was not heard of again"
+    return orjson.Fragment(orjson.dumps({"type": "lease_expired", "message": message}))
+
+
+@lru_cache(_POLICIES_REMEMBERED)
+def policy_text(policy: RetryPolicy) -> orjson.Fragment:
+    """The policy with every field it has."""
+    return orjson.Fragment(orjson.dumps({"type": policy.type, **policy.parameters()}))
+
+
+def _spliced(view: View, ref: ContentRef | None) -> Spliced:
+    return None if ref is None else orjson.Fragment(view.content(ref))

@@ -1,0 +1,79 @@
+"""POST /jobs and POST /jobs/batch."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from eventjobs.api.answers import answer
+from eventjobs.api.body import members_of
+from eventjobs.api.edge import actor_of
+from eventjobs.api.enqueue_request import KEY_HEADER, Occasion, read_job, read_key_header
+from eventjobs.api.faults import Faults
+from eventjobs.api.keys import COORDINATOR, EDGE
+from eventjobs.api.problems import Refused, of_rejection
+from eventjobs.api.query import Query
+from eventjobs.api.render import Document, new_job, stored_job
+from eventjobs.api.view import View
+from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.coordinator.replies import BatchRejected, Enqueued
+from eventjobs.domain.commands import ActorType, Enqueue
+from eventjobs.domain.limits import BATCH_JOBS_MAX
+
+REPLAYED = {"Idempotent-Replayed": "true"}
+
+
+async def enqueue(request: web.Request) -> web.Response:
+    """Put one job in: 201 with the job, 200 when its idempotency key brought back an earlier one."""
+    faults = Faults()
+    Query(request, faults).end()
+    key = read_key_header(request.headers.getall(KEY_HEADER, ()), faults)
+    occasion = _occasion(request, faults)
+    body = await members_of(request, faults)
+    command = read_job(body, occasion, next(occasion.edge.salts(1)), key)
+    faults.refuse_if_any()
+    ((reply, document),) = await _enqueued(request.app[COORDINATOR], [command])
+    return answer(document, 201) if reply.created else answer(document, 200, REPLAYED)
+
+
+async def enqueue_batch(request: web.Request) -> web.Response:
+    """Put many jobs in, all or none."""
+    faults = Faults()
+    Query(request, faults).end()
+    if KEY_HEADER in request.headers:
+        faults.add(KEY_HEADER, "belongs to a single job; in a batch each job has its own idempotency_key")
+    occasion = _occasion(request, faults)
+    body = await members_of(request, faults)
+    jobs = body.require_objects("jobs", BATCH_JOBS_MAX)
+    body.end()
+    salts = occasion.edge.salts(len(jobs))
+    commands = [read_job(job, occasion, salt) for job, salt in zip(jobs, salts, strict=True)]
+    faults.refuse_if_any()
+    replies = await _enqueued(request.app[COORDINATOR], commands) if commands else []
+    created = sum(reply.created for reply, _ in replies)
+    return answer({"jobs": [document for _, document in replies], "created": created}, 201)
+
+
+def _occasion(request: web.Request, faults: Faults) -> Occasion:
+    edge = request.app[EDGE]
+    return Occasion(edge, edge.now(), actor_of(request, ActorType.PRODUCER, faults))
+
+
+async def _enqueued(coordinator: Coordinator, commands: list[Enqueue]) -> list[tuple[Enqueued, Document]]:
+    """Each reply with its job as the answer shows it. Raises Refused (409) when a key stands in the way."""
+    replies = await coordinator.enqueue(commands)
+    if not isinstance(replies, BatchRejected) and all(reply.created for reply in replies):
+        payloads = (None if command.payload is None else command.payload.text for command in commands)
+        return [(reply, new_job(reply.job, payload)) for reply, payload in zip(replies, payloads, strict=True)]
+    with coordinator.read() as view:
+        if isinstance(replies, BatchRejected):
+            raise _key_reused(view, replies, len(commands))
+        return [(reply, stored_job(view, reply.job)) for reply in replies]
+
+
+def _key_reused(view: View, rejected: BatchRejected, asked: int) -> Refused:
+    """The refusal, with the job that holds the key. Two jobs of one batch that differ leave no job to show."""
+    holder = rejected.rejection.job
+    more = {} if holder is None else {"job": stored_job(view, holder)}
+    if asked > 1:
+        more["index"] = rejected.index
+    return Refused(of_rejection(rejected.rejection, **more))

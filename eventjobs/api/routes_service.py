@@ -1,0 +1,72 @@
+"""The service about itself: numbers, health, and its own contract."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from aiohttp import web
+
+from eventjobs.api import answers
+from eventjobs.api.faults import Faults
+from eventjobs.api.keys import COORDINATOR
+from eventjobs.api.metrics import CONTENT_TYPE, StatsCollector, metrics_text
+from eventjobs.api.problems import Refused, retry_later
+from eventjobs.api.query import Query
+from eventjobs.api.render_events import head_document
+from eventjobs.projections import stats
+
+RETRY_SECONDS = 1
+
+
+async def get_stats(request: web.Request) -> web.Response:
+    """The kept counters and the head of the log they stand for."""
+    faults = Faults()
+    Query(request, faults).end()
+    faults.refuse_if_any()
+    with request.app[COORDINATOR].read() as view:
+        numbers, head = stats.read(view), view.head()
+    return answers.answer(
+        {
+            "jobs": numbers.jobs,
+            "queues": numbers.queues,
+            "kinds": numbers.kinds,
+            "average_wait_seconds": numbers.average_wait_seconds,
+            "average_run_seconds": numbers.average_run_seconds,
+            "lease_expirations": numbers.lease_expirations,
+            "head": head_document(head),
+        }
+    )
+
+
+async def get_metrics(request: web.Request) -> web.Response:
+    """The same for Prometheus."""
+
+    def read() -> tuple[stats.Stats, int]:
+        with request.app[COORDINATOR].read() as view:
+            return stats.read(view), view.head().size
+
+    return web.Response(body=metrics_text(StatsCollector(read)), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def get_health(request: web.Request) -> web.Response:
+    """The process answers."""
+    return answers.answer({"status": "ok"})
+
+
+async def get_readiness(request: web.Request) -> web.Response:
+    """Whether requests are welcome: it has started, is not going down, and can write."""
+    if not request.app[COORDINATOR].ready:
+        raise Refused(retry_later("shutting_down", "the coordinator takes no requests now", RETRY_SECONDS))
+    return answers.answer({"status": "ready"})
+
+
+async def get_contract(request: web.Request) -> web.Response:
+    """The API described as OpenAPI."""
+    return web.Response(body=contract_text(), content_type=answers.CONTENT_TYPE)
+
+
+@cache
+def contract_text() -> bytes:
+    """The OpenAPI document that is installed with the package."""
+    return files("eventjobs.api").joinpath("openapi.json").read_bytes()

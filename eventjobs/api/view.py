@@ -1,0 +1,34 @@
+"""What the API asks of a consistent view of the store, and nothing more."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from eventjobs.domain.events import Record
+from eventjobs.domain.job import ContentRef, Job
+from eventjobs.domain.projection import Rows
+
+
+class Head(Protocol):
+    """The log's size in records and the root of the Merkle tree over them (32 bytes)."""
+
+    size: int
+    root: bytes
+
+
+class View(Rows, Protocol):
+    """One state of the store, for a short read that is never held across an await."""
+
+    def head(self) -> Head: ...
+
+    def job(self, job_id: str) -> Job | None:
+        """The job with this id (canonical text)."""
+
+    def content(self, ref: ContentRef) -> bytes:
+        """The text of a content."""
+
+    def record(self, position: int) -> Record | None:
+        """The record at a position (from 1)."""
+
+    def records(self, after: int, limit: int) -> list[Record]:
+        """Up to `limit` records with positions above `after`, in order."""
