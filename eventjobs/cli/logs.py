@@ -43,7 +43,12 @@ def _readable() -> list[Callable]:
 
 
 def _json(dumps: Callable[..., Any]) -> list[Callable]:
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=dumps)]
+    return [structlog.processors.format_exc_info, _ordered, structlog.processors.JSONRenderer(serializer=dumps)]
+
+
+def _ordered(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
+    """When, how bad and what first, as a reader looks for them."""
+    return {"time": line.pop("time"), "level": line.pop("level"), "event": line.pop("event"), **line}
 
 
 def _json_bytes(line: dict[str, Any], default: Callable[[Any], Any]) -> bytes:

@@ -20,11 +20,6 @@ def setting(flag: str, *names: str, **attributes: Any) -> Callable[[Command], Co
     return click.option(flag, *names, envvar=variable, show_envvar=True, **attributes)
 
 
-def url_option(command: Command) -> Command:
-    """--url: where the coordinator is."""
-    return setting("--url", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")(command)
-
-
 def json_option(command: Command) -> Command:
     """--json: answer for scripts, on standard output."""
     return setting("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)

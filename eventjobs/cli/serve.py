@@ -28,7 +28,7 @@ from eventjobs.cli.sizes import SIZE
     help="File to write the port to, once requests are answered. Gone when the coordinator stops.",
 )
 @options.setting("--map-size", type=SIZE, help="Bound of the store's size: bytes, or with K, M, G or T (powers of 1024).")
-@options.setting("--force-filesystem", is_flag=True, help="Use a file system that is not known to keep its promises.")
+@options.setting("--force-filesystem", is_flag=True, help="Take a remote file system for a local disk.")
 @options.log_options
 def serve(
     data: Path,

@@ -60,8 +60,6 @@ class Server:
             engine = self._open()
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error
-        except OSError as error:
-            raise exits.CannotServe(f"cannot use {self.data} for the store: {error.strerror or error}") from error
         try:
             return await Coordinator.start(engine)
         except BaseException:
@@ -84,12 +82,18 @@ class Server:
         if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
             click.echo("eventjobs: warning: no authentication: whoever reaches this address controls the jobs", err=True)
         if self.port_file is not None:
-            _write_whole(self.port_file, f"{addresses[0][1]}\n")
+            try:
+                _write_whole(self.port_file, f"{addresses[0][1]}\n")
+            except OSError as error:
+                raise exits.CannotServe(f"cannot write {self.port_file}: {error.strerror}") from error
 
     def _remove_port_file(self) -> None:
         """A port file stands for a coordinator that answers."""
         if self.port_file is not None:
-            self.port_file.unlink(missing_ok=True)
+            try:
+                self.port_file.unlink(missing_ok=True)
+            except OSError as error:
+                raise exits.CannotServe(f"cannot remove the old {self.port_file}: {error.strerror}") from error
 
 
 async def _first_of(stop: StopSignals, coordinator: Coordinator) -> BaseException | None:
@@ -99,7 +103,7 @@ async def _first_of(stop: StopSignals, coordinator: Coordinator) -> BaseExceptio
     await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     failed.cancel()
-    return failed.exception() if failed.done() else None
+    return failed.result() if failed.done() else None
 
 
 def _url(host: str, port: int) -> str:

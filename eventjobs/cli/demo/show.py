@@ -1,0 +1,235 @@
+"""What happens in the demo, act by act. Everything it knows of the jobs, it reads from the coordinator's log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+from rich.progress import Progress
+
+from eventjobs.cli.demo.audit import audit
+from eventjobs.cli.demo.ledger import Ledger, Taken
+from eventjobs.cli.demo.plan import SLOW_KIND, SLOW_SECONDS, Sort, Task, work
+from eventjobs.cli.demo.processes import LOOK_SECONDS, Cast, Process
+from eventjobs.cli.demo.report import Outcome
+from eventjobs.cli.exits import Refused
+from eventjobs.cli.remote import Problem, Remote, job_path
+from eventjobs.domain.limits import BATCH_JOBS_MAX, LIST_LIMIT_MAX
+
+LEASE_SECONDS = 2
+WORKERS = ("worker-1", "worker-2", "worker-3")
+FREEZE_AT, KILL_AT = 1 / 4, 1 / 2
+"""Shares of the jobs that are done by then."""
+ACT_SECONDS = 60
+"""How long the demo waits for any one thing before it calls it off."""
+
+
+class Show:
+    """One performance: coordinator and workers of the cast, the tasks, and what is told of it on the way."""
+
+    def __init__(self, cast: Cast, tasks: Sequence[Task], progress: Progress) -> None:
+        self._cast, self._tasks, self._progress = cast, tasks, progress
+        self._bar = progress.add_task("jobs done", total=len(tasks))
+        self._broken = cast.directory / "broken"
+        self._ledger = Ledger()
+        self._began = time.monotonic()
+
+    def perform(self) -> Outcome:
+        """All acts and the audit. Raises Refused when an act cannot be played to its end."""
+        coordinator = self._start_coordinator()
+        workers = [self._start_worker(name) for name in WORKERS]
+        self._enqueue()
+        killed, frozen = workers[0], workers[1]
+        self._watch("a quarter of the jobs", lambda: self._share_done() >= FREEZE_AT)
+        held_frozen = self._catch(frozen)
+        self._tell(f"froze {frozen.name} (SIGSTOP) while it works on {len(held_frozen)} slow jobs")
+        self._watch("half of the jobs", lambda: self._share_done() >= KILL_AT)
+        held_killed = self._catch(killed)
+        killed.kill()
+        self._tell(f"killed {killed.name} (SIGKILL) while it works on {len(held_killed)} slow jobs; nobody replaces it")
+        late = self._thaw(frozen, held_frozen)
+        self._watch("the leases of the killed worker to run out", lambda: held_killed <= set(self._ledger.expired))
+        self._repair_and_requeue()
+        self._watch("all jobs", self._all_done)
+        faults = [self._stop(worker) for worker in workers if worker is not killed]
+        faults.append(self._send_late_completion(late))
+        outcome = self._audit([fault for fault in faults if fault], coordinator)
+        if fault := self._stop(coordinator):
+            outcome.faults.append(fault)
+        return outcome
+
+    # Acts -----------------------------------------------------------------------------------------------------
+
+    def _start_coordinator(self) -> Process:
+        directory = self._cast.directory
+        port_file = directory / "port"
+        coordinator = self._cast.start(
+            "coordinator", "serve", "--data", str(directory / "data"), "--port", "0", "--port-file", str(port_file),
+            "--log-format", "json",
+        )  # fmt: skip
+
+        def port() -> str | None:
+            coordinator.must_run()
+            return port_file.read_text().strip() if port_file.exists() else None
+
+        self._remote = Remote(f"http://127.0.0.1:{self._cast.wait_for('the coordinator', port)}")
+        self._tell(f"a coordinator serves on {self._remote.url}, its store is in {directory / 'data'}")
+        return coordinator
+
+    def _start_worker(self, name: str) -> Process:
+        return self._cast.start(
+            name, "worker", "eventjobs.cli.demo.handlers:worker", "--url", self._remote.url, "--name", name,
+            "--lease-seconds", str(LEASE_SECONDS), "--log-format", "json",
+        )  # fmt: skip
+
+    def _enqueue(self) -> None:
+        self._broken.touch()
+        for first in range(0, len(self._tasks), BATCH_JOBS_MAX):
+            batch = self._tasks[first : first + BATCH_JOBS_MAX]
+            self._remote.post("/jobs/batch", {"jobs": [task.request(self._broken) for task in batch]})
+        sorts = [task.sort for task in self._tasks]
+        self._tell(
+            f"{len(sorts)} jobs, one for each file of {Path(self._tasks[0].path).parent}: {sorts.count(Sort.SLOW)} take "
+            f"their time, {sorts.count(Sort.FLAKY)} fail twice, {sorts.count(Sort.DOOMED)} fail until they are dead"
+        )
+
+    def _catch(self, worker: Process) -> set[Taken]:
+        """Freeze the worker while it surely works on slow jobs; these jobs.
+
+        They were leased so shortly before that their handlers cannot have come to an end.
+        """
+
+        def caught() -> set[Taken]:
+            worker.freeze()
+            since = datetime.now(UTC) - timedelta(seconds=SLOW_SECONDS / 2)
+            self._follow()
+            held = self._ledger.held_by(worker.name, SLOW_KIND, since)
+            if not held:
+                worker.thaw()
+            return held
+
+        return self._watch(f"{worker.name} to hold a slow job", caught)
+
+    def _thaw(self, worker: Process, held: set[Taken]) -> Taken:
+        """Thaw the worker once its leases are over; one of them, whose late completion the coordinator refused."""
+        self._watch(f"the leases of {worker.name} to run out", lambda: held <= set(self._ledger.expired))
+        worker.thaw()
+        self._tell(f"thawed {worker.name} (SIGCONT); the leases it had are over, and what it sends for them is late")
+        return self._watch("a late completion to be refused", lambda: next(iter(held & self._late_completions()), None))
+
+    def _late_completions(self) -> set[Taken]:
+        """Expired leases whose completion was refused later, as the coordinator's log lines tell."""
+        refused = {(line["job"], line["token"]) for line in self._refusals("complete")}
+        return {taken for taken in self._ledger.expired if (taken.job_id, taken.token) in refused}
+
+    def _refusals(self, *requests: str) -> list[dict[str, Any]]:
+        lines = self._cast.processes[0].lines()
+        return [
+            line
+            for line in lines
+            if line["event"] == "refused" and line["code"] == "stale_token" and line["request"] in requests
+        ]
+
+    def _repair_and_requeue(self) -> None:
+        """As an operator would: look at the dead, mend what they died of, requeue them."""
+        doomed = sum(task.sort is Sort.DOOMED for task in self._tasks)
+        others = len(self._tasks) - doomed
+        self._watch(
+            "the doomed jobs to die and the others to be done",
+            lambda: self._ledger.dead() >= doomed and self._ledger.succeeded() >= others,
+        )
+        self._tell(f"{self._ledger.dead()} jobs are dead; mended what they died of, and requeued them")
+        self._broken.unlink()
+        self._remote.post("/dead/requeue", {})
+
+    def _send_late_completion(self, late: Taken) -> str | None:
+        """Complete a job once more under a token that is over: it must be refused and leave no trace."""
+        before = self._head()
+        try:
+            self._remote.post(job_path(late.job_id, "complete"), {"token": late.token, "result": "late"})
+        except Problem as problem:
+            if problem.code != "stale_token":
+                return f"a late completion was refused as {problem.code}, not as stale_token"
+            return None if self._head() == before else "a refused completion left a trace in the log"
+        return f"job {late.job_id}: a completion under the old token {late.token} was accepted"
+
+    def _stop(self, process: Process) -> str | None:
+        code = process.stop()
+        return f"{process.name} ended with code {code} when it was asked to stop" if code else None
+
+    # What the log says ----------------------------------------------------------------------------------------
+
+    def _watch(self, what: str, found: Callable[[], Any]) -> Any:
+        """Follow the log until `found` has a true value, and return it."""
+
+        def look() -> Any:
+            for process in self._cast.processes:
+                process.must_run()
+            self._follow()
+            return found()
+
+        return self._cast.wait_for(what, look, ACT_SECONDS)
+
+    def _follow(self) -> None:
+        _read_on(self._remote, self._ledger)
+        self._progress.update(self._bar, completed=self._ledger.succeeded())
+
+    def _share_done(self) -> float:
+        return self._ledger.succeeded() / len(self._tasks)
+
+    def _all_done(self) -> bool:
+        if self._ledger.dead():  # a lease that ran out on a busy machine can kill a requeued job once more
+            self._remote.post("/dead/requeue", {})
+        return self._ledger.succeeded() == len(self._tasks)
+
+    def _head(self) -> dict[str, Any]:
+        return orjson.loads(self._remote.get("/events", after=self._ledger.position, limit=1))["head"]
+
+    def _tell(self, words: str) -> None:
+        self._progress.console.print(f"[dim]{time.monotonic() - self._began:5.1f} s[/]  {words}", highlight=False, soft_wrap=True)
+
+    def _audit(self, faults: list[str], coordinator: Process) -> Outcome:
+        """Read everything back, from the first event on, and compare it with the files."""
+        self._tell("reading the whole log back, and hashing every file once more")
+        whole = Ledger()
+        _read_on(self._remote, whole)
+        head = self._head()
+        right = {task.path: work(task.path) for task in self._tasks}
+        faults = faults + audit(whole, head["size"], self._tasks, _list_jobs(self._remote), right)
+        return Outcome(
+            jobs=len(self._tasks),
+            bytes=sum(result["bytes"] for result in right.values()),
+            compressed_bytes=sum(result["compressed_bytes"] for result in right.values()),
+            events=dict(whole.counts),
+            expired_leases=len(whole.expired),
+            late_completions_refused=len(self._refusals("complete")),
+            other_stale_refusals=len(self._refusals("renew", "fail", "release")),
+            log_events=head["size"],
+            log_root=head["root"],
+            seconds=round(time.monotonic() - self._began, 1),
+            faults=faults,
+        )
+
+
+def _read_on(remote: Remote, ledger: Ledger) -> None:
+    """Fold what the log has beyond the ledger's position."""
+    while events := orjson.loads(remote.get("/events", after=ledger.position, limit=LIST_LIMIT_MAX))["events"]:
+        for event in events:
+            ledger.take(event)
+
+
+def _list_jobs(remote: Remote) -> list[dict[str, msgspec.Raw]]:
+    """Every job, its values as JSON text."""
+    jobs: list[dict[str, msgspec.Raw]] = []
+    cursor = None
+    while True:
+        page = msgspec.json.decode(remote.get("/jobs", limit=LIST_LIMIT_MAX, cursor=cursor), type=dict[str, msgspec.Raw])
+        jobs.extend(msgspec.json.decode(page["jobs"], type=list[dict[str, msgspec.Raw]]))
+        cursor = msgspec.json.decode(page["next_cursor"])
+        if cursor is None:
+            return jobs

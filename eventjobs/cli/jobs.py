@@ -1,0 +1,72 @@
+"""`eventjobs jobs` and `eventjobs dead`: lists, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import orjson
+
+from eventjobs.cli import options, output
+from eventjobs.cli.remote import Remote, with_remote
+from eventjobs.domain.job import State
+from eventjobs.domain.limits import LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX
+
+
+def _list_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("--kind", help="Only jobs of this kind."),
+            click.option("--queue", help="Only jobs in this queue."),
+            click.option(
+                "--limit",
+                type=click.IntRange(1, LIST_LIMIT_MAX),
+                default=LIST_LIMIT_DEFAULT,
+                show_default=True,
+                help="How many jobs at most.",
+            ),
+            click.option("--cursor", help="Go on where an earlier list ended."),
+            options.json_option,
+            with_remote,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="List jobs, newest first.")
+@click.option("--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state.")
+@_list_options
+def jobs(remote: Remote, as_json: bool, **query: Any) -> None:
+    """List jobs, newest first."""
+    _show(remote.get("/jobs", **query), as_json)
+
+
+@click.command(short_help="List the jobs that were given up.")
+@_list_options
+def dead(remote: Remote, as_json: bool, **query: Any) -> None:
+    """List the jobs that were given up, with their last error. `eventjobs requeue` gives them fresh attempts."""
+    _show(remote.get("/dead", **query), as_json)
+
+
+def _show(answer: bytes, as_json: bool) -> None:
+    if as_json:
+        output.print_json(answer)
+        return
+    page = orjson.loads(answer)
+    table = output.table("id", "kind", "queue", "state", "#attempts", "#token", "updated", "worker or error")
+    for job in page["jobs"]:
+        table.add_row(
+            job["id"],
+            output.plain(job["kind"]),
+            output.plain(job["queue"]),
+            output.state(job["state"]),
+            f"{job['attempts']}/{job['max_attempts']}",
+            str(job["lease_token"]),
+            output.clock(job["updated_at"]),
+            output.plain(job["lease_owner"]) or output.first_line(job["error"]),
+        )
+    output.console().print(table)
+    if page["next_cursor"] is not None:
+        click.echo(f"eventjobs: there are more: --cursor {page['next_cursor']}", err=True)

@@ -1,0 +1,116 @@
+"""The coordinator as the commands use it: JSON text in, JSON text out.
+
+Texts pass through unparsed, so that numbers and strings stay exactly as they were sent. Nothing is retried: a command
+says at once what stands in its way, and whoever runs it decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import click
+import orjson
+
+from eventjobs.cli import exits, options
+from eventjobs.client import errors
+from eventjobs.client.settings import Timeouts
+from eventjobs.client.stream import Messages
+from eventjobs.client.transport import Transport
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 60.0
+"""How long an answer may take: a command waits more patiently than a program."""
+
+
+class Problem(exits.Refused):
+    """The coordinator refused; `code` is the stable name of the reason."""
+
+    def __init__(self, refusal: errors.Refused) -> None:
+        known = f" (job {refusal.job.id})" if isinstance(refusal, errors.IdempotencyKeyReused) and refusal.job else ""
+        super().__init__(f"{refusal}{known}")
+        self.code = refusal.code
+
+
+def job_path(job_id: str, *more: str) -> str:
+    """The path of a job, or of something below it; whatever the id is, it stays one segment."""
+    return "/".join(("/jobs", quote(job_id, safe=""), *more))
+
+
+class Remote:
+    """The coordinator at a URL, asked in the name of `actor`. Use it as a context manager.
+
+    Every call raises Problem when it is refused, Unreachable when nothing that is a coordinator answers.
+    """
+
+    def __init__(self, url: str, actor: str | None = None) -> None:
+        try:
+            self._transport = Transport(url, actor, Timeouts(answer_seconds=ANSWER_SECONDS))
+        except errors.InvalidValue as error:
+            raise click.UsageError(str(error)) from error
+        self.url = self._transport.url
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._transport.close())
+        self._runner.close()
+
+    def get(self, path: str, **query: object) -> bytes:
+        """The answer to a GET. Parameters that are None are left out."""
+        return self._wait(self._transport.request("GET", path, query=query))
+
+    def post(self, path: str, body: object) -> bytes:
+        """The answer to a POST; `body` is anything orjson writes, with orjson.Fragment for texts to pass through."""
+        return self._wait(self._transport.request("POST", path, body=orjson.dumps(body)))
+
+    def events(self, after: int) -> Iterator[bytes]:
+        """The texts of the events with positions above `after`, as they are recorded, until the stream ends.
+
+        The stream is open when this returns.
+        """
+        stream = self._transport.stream("/events", last_event_id=after)
+        return self._texts(stream, self._wait(stream.__aenter__()))
+
+    def _texts(self, stream: AbstractAsyncContextManager, chunks: AsyncIterator[bytes]) -> Iterator[bytes]:
+        messages = Messages()
+        try:
+            while (chunk := self._wait(anext(chunks, None))) is not None:
+                yield from messages.feed(chunk)
+        finally:
+            self._wait(stream.__aexit__(None, None, None))
+
+    def _wait(self, request: Awaitable[T]) -> T:
+        try:
+            return self._runner.run(_awaited(request))
+        except (errors.Unreachable, errors.BadAnswer, errors.Unavailable) as error:
+            raise exits.Unreachable(str(error)) from error
+        except errors.Refused as refusal:
+            raise Problem(refusal) from refusal
+
+
+async def _awaited(request: Awaitable[T]) -> T:
+    return await request
+
+
+def with_remote(command: Callable[..., None]) -> Callable[..., None]:
+    """--url and --actor: the command gets the coordinator they stand for as `remote`."""
+
+    @options.setting("--url", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address.")
+    @options.setting("--actor", help="Your name, for the log: who asked.")
+    @functools.wraps(command)
+    def asking(url: str, actor: str | None, **arguments: Any) -> None:
+        with Remote(url, actor) as remote:
+            command(remote=remote, **arguments)
+
+    return asking
