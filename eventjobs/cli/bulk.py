@@ -42,7 +42,9 @@ def enqueue_lines(remote: Remote, stream: BinaryIO, common: dict[str, object] | 
         task = progress.add_task("enqueue", total=None)
         for batch in _batches(stream, common):
             try:
-                answer = msgspec.json.decode(remote.post("/jobs/batch", {"jobs": batch.jobs}), type=dict[str, msgspec.Raw])
+                answer = msgspec.json.decode(
+                    remote.post("/jobs/batch", {"jobs": batch.jobs}), type=dict[str, msgspec.Raw]
+                )
             except CommandError as error:
                 error.message = f"{_with_lines(error, batch.lines)}; {taken} lines before were taken"
                 raise
@@ -65,7 +67,9 @@ def _batches(stream: BinaryIO, common: dict[str, object] | None) -> Iterator[Bat
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise click.UsageError(f"line {number} is not JSON: {error}; nothing from line {_first(batch, number)} on was taken") from error
+            raise click.UsageError(
+                f"line {number} is not JSON: {error}; nothing from line {_first(batch, number)} on was taken"
+            ) from error
         if batch.jobs and (len(batch.jobs) == BATCH_JOBS_MAX or size + len(text) > BATCH_BYTES_MAX):
             yield batch
             batch, size = Batch([], []), 0

@@ -18,7 +18,9 @@ from eventjobs.domain.limits import PRIORITY_MAX, PRIORITY_MIN
 @click.command(short_help="Put a job in, or one for each line.")
 @click.argument("kind", required=False)
 @click.argument("payload", required=False)
-@click.option("--file", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read from this file.")
+@click.option(
+    "--file", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read from this file."
+)
 @click.option("--lines", is_flag=True, help="Each line of the input is a job of its own.")
 @click.option("--queue", help="The lane the job waits in.  [default: default]")
 @click.option("--priority", type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX), help="Higher goes first.  [default: 0]")
@@ -30,7 +32,13 @@ from eventjobs.domain.limits import PRIORITY_MAX, PRIORITY_MIN
 @options.json_option
 @with_remote
 def enqueue(
-    kind: str | None, payload: str | None, source: Path | None, lines: bool, as_json: bool, remote: Remote, **fields: Any
+    kind: str | None,
+    payload: str | None,
+    source: Path | None,
+    lines: bool,
+    as_json: bool,
+    remote: Remote,
+    **fields: Any,
 ) -> None:
     """Put a job of a KIND in, with a PAYLOAD of JSON (null when left out; - or --file reads it).
 

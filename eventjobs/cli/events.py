@@ -33,7 +33,9 @@ def actor(event: dict[str, Any]) -> str:
 
 def details(event: dict[str, Any]) -> str:
     """What was decided, as name=value; a content is told by its size."""
-    return output.plain("  ".join(f"{key}={_short(value)}" for key, value in event["data"].items() if value is not None))
+    return output.plain(
+        "  ".join(f"{key}={_short(value)}" for key, value in event["data"].items() if value is not None)
+    )
 
 
 def _short(value: Any) -> str:

@@ -20,14 +20,20 @@ from eventjobs.cli.sizes import SIZE
 )
 @options.setting("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @options.setting(
-    "--port", type=click.IntRange(0, 65535), default=8484, show_default=True, help="Port to listen on; 0 picks a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8484,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @options.setting(
     "--port-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write the port to, once requests are answered. Gone when the coordinator stops.",
 )
-@options.setting("--map-size", type=SIZE, help="Bound of the store's size: bytes, or with K, M, G or T (powers of 1024).")
+@options.setting(
+    "--map-size", type=SIZE, help="Bound of the store's size: bytes, or with K, M, G or T (powers of 1024)."
+)
 @options.setting("--force-filesystem", is_flag=True, help="Take a remote file system for a local disk.")
 @options.log_options
 def serve(

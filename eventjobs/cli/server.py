@@ -80,7 +80,9 @@ class Server:
         addresses = [(address[0], address[1]) for address in runner.addresses]
         click.echo(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.data}", err=True)
         if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
-            click.echo("eventjobs: warning: no authentication: whoever reaches this address controls the jobs", err=True)
+            click.echo(
+                "eventjobs: warning: no authentication: whoever reaches this address controls the jobs", err=True
+            )
         if self.port_file is not None:
             try:
                 _write_whole(self.port_file, f"{addresses[0][1]}\n")

@@ -30,10 +30,8 @@ def stats(as_json: bool, remote: Remote) -> None:
             console.print()
             console.print(_counts(word, groups))
     console.print()
-    console.print(
-        f"average wait {_average(found['average_wait_seconds'])}, average run {_average(found['average_run_seconds'])}, "
-        f"expired leases {found['lease_expirations']:,}"
-    )
+    wait, run = _average(found["average_wait_seconds"]), _average(found["average_run_seconds"])
+    console.print(f"average wait {wait}, average run {run}, expired leases {found['lease_expirations']:,}")
     console.print(f"log: {found['head']['size']:,} events, root {found['head']['root']}")
 
 

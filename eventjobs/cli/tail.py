@@ -21,7 +21,9 @@ PAUSE_SECONDS = 1
 
 
 @click.command(short_help="Follow the log.")
-@click.option("--after", type=click.IntRange(min=0), help="Begin after this position; 0 is the whole log.  [default: the end]")
+@click.option(
+    "--after", type=click.IntRange(min=0), help="Begin after this position; 0 is the whole log.  [default: the end]"
+)
 @click.option("--follow/--no-follow", default=True, show_default=True, help="Go on when the end of the log is reached.")
 @options.json_option
 @with_remote
@@ -42,7 +44,9 @@ def tail(after: int | None, follow: bool, as_json: bool, remote: Remote) -> None
 
 def _until_end(remote: Remote, after: int) -> Iterator[bytes]:
     while True:
-        page = msgspec.json.decode(remote.get("/events", after=after, limit=LIST_LIMIT_MAX), type=dict[str, msgspec.Raw])
+        page = msgspec.json.decode(
+            remote.get("/events", after=after, limit=LIST_LIMIT_MAX), type=dict[str, msgspec.Raw]
+        )
         texts = msgspec.json.decode(page["events"], type=list[msgspec.Raw])
         if not texts:
             return

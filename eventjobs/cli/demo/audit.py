@@ -12,7 +12,11 @@ from eventjobs.cli.demo.plan import FLAKY_FAILURES, Sort, Task
 
 
 def audit(
-    ledger: Ledger, head_size: int, tasks: Sequence[Task], jobs: Sequence[Mapping[str, msgspec.Raw]], right: Mapping[str, Any]
+    ledger: Ledger,
+    head_size: int,
+    tasks: Sequence[Task],
+    jobs: Sequence[Mapping[str, msgspec.Raw]],
+    right: Mapping[str, Any],
 ) -> list[str]:
     """Every fault, in words; empty when all is well.
 
@@ -31,7 +35,9 @@ def audit(
             faults.append(f"job {job_id} for {path}: nobody asked for it, or it is there twice")
             continue
         seen.add(path)
-        faults.extend(f"job {job_id} for {path}: {fault}" for fault in _job_faults(job, story, sorts[path], right[path]))
+        faults.extend(
+            f"job {job_id} for {path}: {fault}" for fault in _job_faults(job, story, sorts[path], right[path])
+        )
     faults.extend(f"no job for {path}" for path in sorts.keys() - seen)
     if len(ledger.stories) != len(jobs):
         faults.append(f"the log tells of {len(ledger.stories)} jobs, the list has {len(jobs)}")

@@ -12,6 +12,8 @@ from typing import Any
 
 from attrs import Factory, define, frozen
 
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
 
 @frozen
 class Taken:
@@ -31,7 +33,7 @@ class Story:
     version: int = 0
     token: int = 0
     holder: str | None = None
-    leased_at: datetime = datetime.min.replace(tzinfo=UTC)
+    leased_at: datetime = LONG_AGO
     result_sizes: list[int] = Factory(list)
     counts: Counter[str] = Factory(Counter)
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 NOT_THE_LIBRARY = frozenset({"__pycache__", "site-packages", "dist-packages"})
 SLOW_FILES_MIN = 36
-"""Jobs that take SLOW_SECONDS: enough to keep every slot of three workers busy for a while, however few files there are."""
+"""Jobs that take SLOW_SECONDS: enough to keep every slot of three workers busy for a while, with few files too."""
 SLOW_SECONDS = 1.0
 SLOW_EVERY, FLAKY_EVERY, DOOMED_EVERY = 20, 25, 50
 SLOW_BYTES_MAX = 1 << 18
@@ -64,10 +64,13 @@ def library_files() -> list[str]:
     found = []
     for folder, folders, names in os.walk(sysconfig.get_path("stdlib")):
         folders[:] = sorted(set(folders) - NOT_THE_LIBRARY)
-        for path in (os.path.join(folder, name) for name in sorted(names)):
-            if os.path.isfile(path) and not os.path.islink(path) and os.access(path, os.R_OK) and path.isprintable():
-                found.append(path)
+        found.extend(filter(_usable, (os.path.join(folder, name) for name in sorted(names))))
     return found
+
+
+def _usable(path: str) -> bool:
+    """Whether the path is a file of its own that can be read, with a name that JSON can carry."""
+    return os.path.isfile(path) and not os.path.islink(path) and os.access(path, os.R_OK) and path.isprintable()
 
 
 def plan(paths: list[str]) -> list[Task]:

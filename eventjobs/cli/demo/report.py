@@ -56,7 +56,9 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         table.add_row(name, f"{number:,}", words)
     console.print(table)
     if not outcome.faults:
-        console.print(f"[green]The log proves it: {outcome.jobs:,} jobs, each finished exactly once, with the right digest.[/]")
+        console.print(
+            f"[green]The log proves it: {outcome.jobs:,} jobs, each finished exactly once, with the right digest.[/]"
+        )
         return
     console.print(f"[red]{len(outcome.faults)} things are off:[/]")
     for fault in outcome.faults[:FAULTS_SHOWN]:

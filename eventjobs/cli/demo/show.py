@@ -15,9 +15,8 @@ from rich.progress import Progress
 from eventjobs.cli.demo.audit import audit
 from eventjobs.cli.demo.ledger import Ledger, Taken
 from eventjobs.cli.demo.plan import SLOW_KIND, SLOW_SECONDS, Sort, Task, work
-from eventjobs.cli.demo.processes import LOOK_SECONDS, Cast, Process
+from eventjobs.cli.demo.processes import Cast, Process
 from eventjobs.cli.demo.report import Outcome
-from eventjobs.cli.exits import Refused
 from eventjobs.cli.remote import Problem, Remote, job_path
 from eventjobs.domain.limits import BATCH_JOBS_MAX, LIST_LIMIT_MAX
 
@@ -94,8 +93,8 @@ class Show:
             self._remote.post("/jobs/batch", {"jobs": [task.request(self._broken) for task in batch]})
         sorts = [task.sort for task in self._tasks]
         self._tell(
-            f"{len(sorts)} jobs, one for each file of {Path(self._tasks[0].path).parent}: {sorts.count(Sort.SLOW)} take "
-            f"their time, {sorts.count(Sort.FLAKY)} fail twice, {sorts.count(Sort.DOOMED)} fail until they are dead"
+            f"{len(sorts)} jobs, one for each file of {Path(self._tasks[0].path).parent}: "
+            f"{sorts.count(Sort.SLOW)} take their time, {sorts.count(Sort.FLAKY)} fail twice, {sorts.count(Sort.DOOMED)} fail until they are dead"
         )
 
     def _catch(self, worker: Process) -> set[Taken]:
@@ -191,7 +190,9 @@ class Show:
         return orjson.loads(self._remote.get("/events", after=self._ledger.position, limit=1))["head"]
 
     def _tell(self, words: str) -> None:
-        self._progress.console.print(f"[dim]{time.monotonic() - self._began:5.1f} s[/]  {words}", highlight=False, soft_wrap=True)
+        self._progress.console.print(
+            f"[dim]{time.monotonic() - self._began:5.1f} s[/]  {words}", highlight=False, soft_wrap=True
+        )
 
     def _audit(self, faults: list[str], coordinator: Process) -> Outcome:
         """Read everything back, from the first event on, and compare it with the files."""
@@ -228,7 +229,9 @@ def _list_jobs(remote: Remote) -> list[dict[str, msgspec.Raw]]:
     jobs: list[dict[str, msgspec.Raw]] = []
     cursor = None
     while True:
-        page = msgspec.json.decode(remote.get("/jobs", limit=LIST_LIMIT_MAX, cursor=cursor), type=dict[str, msgspec.Raw])
+        page = msgspec.json.decode(
+            remote.get("/jobs", limit=LIST_LIMIT_MAX, cursor=cursor), type=dict[str, msgspec.Raw]
+        )
         jobs.extend(msgspec.json.decode(page["jobs"], type=list[dict[str, msgspec.Raw]]))
         cursor = msgspec.json.decode(page["next_cursor"])
         if cursor is None:

@@ -30,14 +30,23 @@ class Evidence:
         self.run("c", 1, "job_died")
         self.events.append(("c", "job_requeued", {}))
         self.run("c", 2, "job_completed")
-        self.results = {job: RESULT_TEXT for job in "abc"}
-        self.states = {job: "succeeded" for job in "abc"}
+        self.results = dict.fromkeys("abc", RESULT_TEXT)
+        self.states = dict.fromkeys("abc", "succeeded")
         self.extra_head = 0
 
     def run(self, job: str, token: int, end: str) -> None:
         self.events.append((job, "job_leased", {"token": token, "worker": "w"}))
         more = {"result": {"size": len(RESULT_TEXT)}} if end == "job_completed" else {}
         self.events.append((job, end, {"token": token, **more}))
+
+    def listed(self, job: str, path: str) -> dict[str, msgspec.Raw]:
+        """The job as a list has it."""
+        return {
+            "id": msgspec.Raw(orjson.dumps(job)),
+            "payload": msgspec.Raw(orjson.dumps({"path": path})),
+            "state": msgspec.Raw(orjson.dumps(self.states[job])),
+            "result": msgspec.Raw(self.results[job]),
+        }
 
     def faults(self) -> list[str]:
         ledger, versions = Ledger(), dict.fromkeys("abcx", 0)
@@ -53,13 +62,7 @@ class Evidence:
                     "data": data,
                 }
             )
-        jobs = [
-            msgspec.json.decode(
-                '{"id":"%s","payload":{"path":"%s"},"state":"%s","result":%s}' % (job, path, self.states[job], self.results[job]),
-                type=dict[str, msgspec.Raw],
-            )
-            for job, path in zip(self.results, PATHS)
-        ]
+        jobs = [self.listed(job, path) for job, path in zip(self.results, PATHS, strict=True)]
         right = dict.fromkeys(PATHS, RESULT)
         return audit(ledger, ledger.position + self.extra_head, self.tasks, jobs, right)
 

@@ -51,7 +51,9 @@ def test_a_sound_log_has_no_fault() -> None:
     """Leases, renewals, failures, expiries, deaths, requeues and releases in their order are no fault."""
     log = Log().add("a", "job_enqueued", kind="k").leased("a", 1).add("a", "lease_renewed", token=1)
     log.add("a", "attempt_failed", token=1).leased("a", 2, "v").add("a", "lease_expired", token=2)
-    log.leased("a", 3).add("a", "lease_released", token=3).leased("a", 4, "u").add("a", "job_died", token=4, cause="lease_expired")
+    log.leased("a", 3).add("a", "lease_released", token=3).leased("a", 4, "u").add(
+        "a", "job_died", token=4, cause="lease_expired"
+    )
     log.add("a", "job_requeued").leased("a", 5).completed("a", 5, size=7)
     ledger = folded(log)
     assert ledger.faults == []
@@ -80,15 +82,26 @@ def test_who_holds_what_is_known() -> None:
         (Log().add("a", "job_enqueued").leased("a", 1).leased("a", 2), "leased while w held it"),
         (Log().add("a", "job_enqueued").completed("a", 0), "token 0, which is not the live one"),
         (
-            Log().add("a", "job_enqueued").leased("a", 1).add("a", "lease_expired", token=1).leased("a", 2).completed("a", 1),
+            Log()
+            .add("a", "job_enqueued")
+            .leased("a", 1)
+            .add("a", "lease_expired", token=1)
+            .leased("a", 2)
+            .completed("a", 1),
             "token 1, which is not the live one",
         ),
         (
             Log().add("a", "job_enqueued").leased("a", 1).add("a", "lease_expired", token=1).completed("a", 1),
             "token 1, which is not the live one",
         ),
-        (Log().add("a", "job_enqueued").leased("a", 1).completed("a", 1).completed("a", 1), "after the job had succeeded"),
-        (Log().add("a", "job_enqueued").leased("a", 1).completed("a", 1).add("a", "job_requeued"), "after the job had succeeded"),
+        (
+            Log().add("a", "job_enqueued").leased("a", 1).completed("a", 1).completed("a", 1),
+            "after the job had succeeded",
+        ),
+        (
+            Log().add("a", "job_enqueued").leased("a", 1).completed("a", 1).add("a", "job_requeued"),
+            "after the job had succeeded",
+        ),
     ],
 )
 def test_what_must_not_be_in_a_log_is_named(log: Log, fault: str) -> None:

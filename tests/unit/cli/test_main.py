@@ -48,7 +48,9 @@ def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{code} {meaning}" in shown
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["jobs", "--state", "odd"], ["enqueue"], ["serve", "--port", "-1"]])
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["jobs", "--state", "odd"], ["enqueue"], ["serve", "--port", "-1"]]
+)
 def test_wrong_usage_has_a_code_of_its_own(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage ends with USAGE and says what is wrong, on standard error."""
     with pytest.raises(SystemExit) as exit_:

@@ -10,7 +10,15 @@ from eventjobs.cli.sizes import SIZE
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("1048576", 1 << 20), ("512M", 512 << 20), ("64G", 64 << 30), ("1TiB", 1 << 40), ("8 kb", 8 << 10), ("7B", 7)],
+    [
+        ("0", 0),
+        ("1048576", 1 << 20),
+        ("512M", 512 << 20),
+        ("64G", 64 << 30),
+        ("1TiB", 1 << 40),
+        ("8 kb", 8 << 10),
+        ("7B", 7),
+    ],
 )
 def test_a_size_is_bytes_with_or_without_a_power(text: str, size: int) -> None:
     """Suffixes are powers of 1024, in either case."""
