@@ -1,0 +1,164 @@
+"""One HTTP request and its answer, and the boundary where foreign errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from eventjobs import __version__
+from eventjobs.client.answers import Problem
+from eventjobs.client.errors import BadAnswer, EventjobsError, InvalidValue, Unreachable, refusal
+from eventjobs.client.settings import Timeouts
+
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+EVENT_STREAM = "text/event-stream"
+GATEWAY_STATUSES = {429, 502, 503, 504}
+"""What a gateway in between answers while the coordinator is away or it is asked too often."""
+ACTOR_LENGTH_MAX = 255
+EXCERPT_LENGTH = 200
+SILENCE_SECONDS = 45.0
+"""How long an event stream may be silent; the coordinator sends a comment every 15 s."""
+
+
+class Transport:
+    """Requests to one coordinator over kept-open connections. Bound to the event loop of its first request."""
+
+    def __init__(self, url: str, actor: str | None, timeouts: Timeouts) -> None:
+        """`url` may have a path, which goes before every path. Raises InvalidValue for what is no address."""
+        self.url = _address(url)
+        self._headers = {"Accept": JSON, "User-Agent": f"eventjobs/{__version__}"}
+        if actor is not None:
+            self._headers["Eventjobs-Actor"] = _actor(actor)
+        self._timeouts = timeouts
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+        wait_seconds: float = 0.0,
+    ) -> bytes:
+        """The body of a good answer. `wait_seconds` is how long the coordinator was asked to hold its answer back.
+
+        Raises Unreachable, BadAnswer or Refused.
+        """
+        headers = {} if body is None else {"Content-Type": JSON}
+        answer_seconds = self._timeouts.answer_seconds + wait_seconds
+        timeout = aiohttp.ClientTimeout(
+            total=answer_seconds + self._timeouts.transfer_seconds,
+            sock_connect=self._timeouts.connect_seconds,
+            sock_read=answer_seconds,
+        )
+        with self._translated(method, path):
+            async with await self._request(method, path, query, body, headers, timeout) as response:
+                return await _good_body(response)
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, last_event_id: int) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The chunks of an event stream as they come; reading them raises Unreachable when it falls silent or breaks.
+
+        Opening it raises Unreachable, BadAnswer or Refused.
+        """
+        headers = {"Accept": EVENT_STREAM, "Last-Event-ID": str(last_event_id)}
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeouts.connect_seconds, sock_read=SILENCE_SECONDS
+        )
+        with self._translated("GET", path):
+            response = await self._request("GET", path, None, None, headers, timeout)
+        async with response:
+            if response.status != 200 or response.content_type != EVENT_STREAM:
+                with self._translated("GET", path):
+                    await _good_body(response)
+                raise BadAnswer(f"an event stream was asked for, but {response.content_type} came")
+            yield self._chunks(response, path)
+
+    async def _chunks(self, response: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
+        with self._translated("GET", path):
+            async for chunk in response.content.iter_any():
+                yield chunk
+
+    async def close(self) -> None:
+        """Close the connections. Requests in flight fail; there are no more after this."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object] | None,
+        body: bytes | None,
+        headers: dict[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        if self._closed:
+            raise RuntimeError("this client was closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers=self._headers)
+        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        url = URL(f"{self.url}{path}", encoded=True).with_query(given)
+        return await self._session.request(
+            method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+        )
+
+    @contextmanager
+    def _translated(self, method: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"no answer from {self.url} to {method} {path}: {reason}") from error
+
+
+async def _good_body(response: aiohttp.ClientResponse) -> bytes:
+    body = await response.read()
+    if response.status in (200, 201):
+        return body
+    raise _failure(response, body)
+
+
+def _failure(response: aiohttp.ClientResponse, body: bytes) -> EventjobsError:
+    """What an answer other than a good one means. Only a refusal in the coordinator's own form counts as one."""
+    if response.content_type == PROBLEM:
+        try:
+            problem = msgspec.json.decode(body, type=Problem)
+        except msgspec.DecodeError as error:
+            failure = BadAnswer(f"a refusal that cannot be read: {error}")
+            failure.__cause__ = error
+            return failure
+        return refusal(problem, _retry_after(response))
+    excerpt = body[:EXCERPT_LENGTH].decode("utf-8", "replace")
+    text = f"HTTP {response.status} from something that is not a coordinator: {excerpt!r}"
+    return Unreachable(text) if response.status in GATEWAY_STATUSES else BadAnswer(text)
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Seconds of the Retry-After header; None when there is none or it is a date."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.isdigit() else None
+
+
+def _address(url: str) -> str:
+    try:
+        parsed = URL(url)
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(f"{url!r} is not an address such as http://127.0.0.1:8484") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query_string or parsed.fragment:
+        raise InvalidValue(f"{url!r} is not an address such as http://127.0.0.1:8484")
+    return str(parsed).rstrip("/")
+
+
+def _actor(name: str) -> str:
+    if not (0 < len(name) <= ACTOR_LENGTH_MAX and name.isascii() and name.isprintable()):
+        raise InvalidValue(f"an actor's name has 1 to {ACTOR_LENGTH_MAX} printable ASCII characters, unlike {name!r}")
+    return name

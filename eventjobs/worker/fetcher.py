@@ -1,0 +1,103 @@
+"""Fetches jobs: one request at a time, for at most as many as there are free slots."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+from attrs import define
+
+from eventjobs.client.answers import Job
+from eventjobs.worker.contract import Coordinator
+from eventjobs.worker.holdings import Holdings
+from eventjobs.worker.outage import Outage
+from eventjobs.worker.settings import Settings
+
+EARLY_FRACTION = 0.5
+"""An empty answer before this part of the wait is over came early: the next request waits a little."""
+
+
+@define
+class Request:
+    """A request for jobs. It keeps its id until it is answered, so that a lost answer loses no grant."""
+
+    id: str
+    max_jobs: int
+    attempts: int = 0
+
+
+class Fetcher:
+    """Leases jobs and starts them, by long-polls."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        holdings: Holdings,
+        settings: Settings,
+        worker: str,
+        kinds: Sequence[str],
+        outage: Outage,
+        rng: random.Random,
+    ) -> None:
+        self._coordinator = coordinator
+        self._holdings = holdings
+        self._settings = settings
+        self._worker = worker
+        self._kinds = kinds
+        self._outage = outage
+        self._prefix = f"{rng.getrandbits(64):016x}"  # the worker's name alone may come again in another process
+        self._number = 0
+        self._unanswered: Request | None = None
+
+    async def run(self, start: Callable[[Job], None], renew_soon: Callable[[], None]) -> None:
+        """Fetch and start jobs until canceled. Raises Refused when the coordinator will not serve this worker."""
+        loop = asyncio.get_running_loop()
+        early = 0
+        while True:
+            while self._holdings.free_slots <= 0:
+                await self._holdings.changed()
+            request = self._unanswered = self._next_request()
+            asked_at = loop.time()
+            jobs = await self._outage.insist(lambda request=request: self._ask(request, self._settings.poll_seconds))
+            # nothing is awaited from here until the jobs are started: a cut in between must not forget them
+            self._unanswered = None
+            for job in jobs:
+                start(job)
+            if jobs and request.attempts > 1:
+                renew_soon()  # granted to an attempt whose answer was lost: part of the lease is over already
+            waited = loop.time() - asked_at
+            if jobs or waited >= EARLY_FRACTION * self._settings.poll_seconds > 0:
+                early = 0
+            else:
+                await asyncio.sleep(self._outage.pause_seconds(early))
+                early += 1
+
+    async def recover(self) -> Sequence[Job]:
+        """The jobs that were granted to a request whose answer was cut off or lost; for handing them back.
+
+        The request is repeated without waiting. If it was never carried out the repeat may take one job.
+        """
+        request = self._unanswered
+        if request is None:
+            return ()
+        request.max_jobs = 1
+        jobs = await self._outage.insist(lambda: self._ask(request, 0.0))
+        self._unanswered = None
+        return jobs
+
+    def _next_request(self) -> Request:
+        self._number += 1
+        return Request(f"{self._prefix}-{self._number}", self._holdings.free_slots)
+
+    async def _ask(self, request: Request, wait_seconds: float) -> Sequence[Job]:
+        request.attempts += 1
+        return await self._coordinator.lease(
+            self._worker,
+            max_jobs=request.max_jobs,
+            lease_seconds=self._settings.lease_seconds,
+            wait_seconds=wait_seconds,
+            queues=self._settings.queues,
+            kinds=self._kinds,
+            request_id=request.id,
+        )

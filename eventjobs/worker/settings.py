@@ -1,0 +1,37 @@
+"""What a worker was told: how much at once, of which queues, and how patient."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, le, min_len, optional
+
+from eventjobs.domain.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, WAIT_SECONDS_MAX
+
+BATCH_ITEMS_MAX = 1_000
+"""Items of one bulk request, and so the most jobs one lease request may ask for."""
+SETTLE_BYTES_MAX = 8 << 20
+"""Size of one settle request, about: half of what a coordinator accepts."""
+STOP_CANCEL_SECONDS = 1.0
+"""How long canceled handlers may take to end when the worker stops."""
+STOP_SEND_SECONDS = 3.0
+"""How long the last outcomes and releases may take to be sent. Grace, cancel and send together fit 30 seconds."""
+
+
+@frozen(kw_only=True)
+class Settings:
+    """`concurrency` jobs at once; `queues` None means any; times are in seconds.
+
+    `lease_seconds` is how long a silent worker keeps its jobs, `poll_seconds` how long a request for jobs is held
+    open, `grace_seconds` how long handlers may go on when the worker is asked to stop.
+    """
+
+    concurrency: int = field(default=50, validator=and_(ge(1), le(10_000)))
+    queues: tuple[str, ...] | None = field(default=None, validator=optional(min_len(1)))
+    lease_seconds: float = field(default=30.0, validator=and_(ge(LEASE_SECONDS_MIN), le(LEASE_SECONDS_MAX)))
+    grace_seconds: float = field(default=25.0, validator=ge(0))
+    poll_seconds: float = field(default=20.0, validator=and_(ge(0), le(WAIT_SECONDS_MAX)))
+
+    @property
+    def renew_seconds(self) -> float:
+        """The time from one round of renewals to the next: two rounds may be lost without losing a lease."""
+        return self.lease_seconds / 3

@@ -1,0 +1,154 @@
+"""The worker: functions for kinds of jobs, and a process or task that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from eventjobs.client.client import DEFAULT_URL, Client
+from eventjobs.client.settings import Retry, Timeouts
+from eventjobs.worker.contract import Coordinator
+from eventjobs.worker.handlers import Function, Handlers
+from eventjobs.worker.settings import Settings
+from eventjobs.worker.shift import Shift
+from eventjobs.worker.signals import stop_signals
+
+F = TypeVar("F", bound=Function)
+
+ANSWER_SECONDS_MIN, ANSWER_SECONDS_MAX = 1.0, 10.0
+CLOSING_SECONDS = 1.0
+
+
+class Worker:
+    """Runs jobs of a coordinator with the functions registered by `handler`.
+
+    `coordinator` is its address, or an object with the client's methods (contract.py). `concurrency` bounds the jobs
+    at once. `name` shows in the log as the owner of the leases; left out, it is made of host, process and a random
+    part. `queues` left out means any. `lease_seconds` is how long the jobs of a worker that fell silent stay with it,
+    `grace_seconds` how long handlers may go on when it is asked to stop, `poll_seconds` how long a request for jobs
+    is held open. Raises ValueError for values out of bounds.
+
+    It lives through any outage of the coordinator and goes on by itself.
+    """
+
+    def __init__(
+        self,
+        coordinator: str | Coordinator = DEFAULT_URL,
+        *,
+        concurrency: int = 50,
+        name: str | None = None,
+        queues: Sequence[str] | None = None,
+        lease_seconds: float = 30.0,
+        grace_seconds: float = 25.0,
+        poll_seconds: float = 20.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`rng` draws ids and jitter; a simulation gives one with a seed."""
+        self._settings = Settings(
+            concurrency=concurrency,
+            queues=None if queues is None else tuple(queues),
+            lease_seconds=lease_seconds,
+            grace_seconds=grace_seconds,
+            poll_seconds=poll_seconds,
+        )
+        self._coordinator = coordinator
+        if isinstance(coordinator, str):
+            self._client(coordinator)  # a wrong address is told here and not when the worker starts
+        self._name = name
+        self._rng = rng
+        self._handlers = Handlers()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._stop_asked = False
+
+    def handler(self, kind: str) -> Callable[[F], F]:
+        """Decorator: let the function run jobs of this kind.
+
+        It is called with a JobContext. Asynchronous functions run on the event loop and must not block it; plain
+        ones run in threads. What it returns is the job's result and must be JSON. What it raises fails the attempt;
+        GiveUp and RetryIn say what is to come of the job. A handler may run twice for one job (after a lost lease or
+        a killed process), so it should make its effects repeatable, or fence them with `job.token`.
+        """
+
+        def register(function: F) -> F:
+            self._handlers.add(kind, function)
+            return function
+
+        return register
+
+    def run(self) -> None:
+        """Run jobs until SIGTERM or Ctrl+C, then stop in good order; a second signal ends the process at once.
+
+        Raises Refused when the coordinator will not serve this worker.
+        """
+        loop = _new_loop()
+        try:
+            with stop_signals(self.stop):
+                loop.run_until_complete(self.serve())
+        finally:
+            _close(loop)
+
+    async def serve(self) -> None:
+        """Run jobs on the running event loop until `stop` is called, then stop in good order.
+
+        That is: take no more jobs, let handlers finish for the time of grace, cancel those that did not, and release
+        their jobs without counting the attempt. Canceling this call skips all of it.
+        """
+        if self._loop is not None:
+            raise RuntimeError("this worker is running already")
+        if not self._handlers.kinds:
+            raise ValueError("this worker has no handler; register functions with @worker.handler(kind)")
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._stop_asked:
+            self._stop.set()
+        rng = self._rng or random.Random()
+        coordinator = self._coordinator
+        own = self._client(coordinator) if isinstance(coordinator, str) else None
+        try:
+            await Shift(own or coordinator, self._handlers, self._settings, self._name or _name(rng), rng).work(self._stop)
+        finally:
+            self._loop, self._stop_asked = None, False
+            if own is not None:
+                await own.close()
+
+    def stop(self) -> None:
+        """Ask the worker to stop in good order; `serve` or `run` returns when it has. From any thread."""
+        self._stop_asked = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def _client(self, url: str) -> Client:
+        """A client that asks once: the worker itself insists, as long as it takes.
+
+        No answer may take as long as a lease, so that a renewal that hangs can be sent again in time.
+        """
+        answer_seconds = min(ANSWER_SECONDS_MAX, max(ANSWER_SECONDS_MIN, self._settings.renew_seconds))
+        return Client(url, retry=Retry.never(), timeouts=Timeouts(answer_seconds=answer_seconds))
+
+
+def _name(rng: random.Random) -> str:
+    """A name that no other process has: made when the worker starts, for it may have been forked before."""
+    return f"{socket.gethostname()}-{os.getpid()}-{rng.getrandbits(32):08x}"
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not made for every system
+        return asyncio.new_event_loop()
+    return new_event_loop()
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Close the loop, without waiting long for tasks that will not be canceled."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.wait(tasks, timeout=CLOSING_SECONDS))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
