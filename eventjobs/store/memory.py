@@ -31,7 +31,7 @@ class _State:
 
     log: list[bytes] = field(factory=list)
     """Each record's text; position 1 comes first."""
-    contents: dict[int, bytes] = field(factory=dict)
+    contents: dict[int, Content] = field(factory=dict)
     jobs: dict[str, Job] = field(factory=dict)
     rows: dict[Table, dict[Key, Value]] = field(factory=dict)
     frontier: Frontier = field(factory=Frontier)
@@ -55,10 +55,10 @@ class MemoryReader:
         return self._state.jobs.get(job_id)
 
     def content(self, ref: ContentRef) -> bytes:
-        text = self._state.contents.get(ref.position)
-        if text is None:
+        content = self._state.contents.get(ref.position)
+        if content is None:
             raise Corrupt(f"contents: the content of position {ref.position} is missing")
-        return text
+        return content.text
 
     def record(self, position: int) -> Record | None:
         found = self.records(position - 1, 1) if position >= 1 else []
@@ -153,7 +153,7 @@ class MemoryTransaction(MemoryReader):
         state.jobs[job_id] = after
         state.last_time = now
         if content is not None:
-            state.contents[record.position] = content.text
+            state.contents[record.position] = content
         for model in self._read_models:
             for table, key, value in model.project(self, before, record, after):
                 self._change(table, key, value)
