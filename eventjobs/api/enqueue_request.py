@@ -42,7 +42,7 @@ class Occasion:
     actor: Actor
 
 
-def read_job(job: Members, occasion: Occasion, salt: bytes, header_key: str | None = None) -> Enqueue:
+def read_job(job: Members, occasion: Occasion, header_key: str | None = None) -> Enqueue:
     """The command for one job. After a fault it may hold None anywhere and must not be used.
 
     `header_key` is the idempotency key as the request's header has it.
@@ -60,7 +60,7 @@ def read_job(job: Members, occasion: Occasion, salt: bytes, header_key: str | No
         idempotency_key=_key(job, header_key),
         run_at=job.read("run_at", moment),
         delay=job.read("delay_seconds", _delay),
-        payload=None if payload is None else Content(payload, salt),
+        payload=None if payload is None else Content(payload, occasion.edge.salt()),
         now=occasion.now,
         actor=occasion.actor,
     )

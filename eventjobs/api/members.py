@@ -44,10 +44,7 @@ class Members:
     def read(self, field: str, check: Check[T], default: T | None = None) -> T | None:
         """The field's value, `default` when it is absent."""
         raw = self._members.pop(field, None)
-        if raw is None:
-            return default
-        value = _decoded(raw)
-        if value is None:
+        if raw is None or (value := _decoded(raw)) is None:
             return default
         try:
             return check(value)
@@ -67,10 +64,6 @@ class Members:
         """Whether the field is there, and not null."""
         raw = self._members.get(field)
         return raw is not None and bytes(raw) != b"null"
-
-    def literal(self, field: str) -> bytes:
-        """The text of a value as it was sent, b"" when the field is absent. The field counts as not yet read."""
-        return bytes(self._members.get(field, b""))
 
     def read_list(self, field: str, check: Check[T], least: int, most: int) -> tuple[T, ...] | None:
         """A list of `least` to `most` values that pass the check; one given twice counts once. None when absent."""
@@ -101,7 +94,8 @@ class Members:
 
     def nested(self, field: str) -> Members | None:
         """The members of a field that holds an object; None, and the field still unread, when it holds none."""
-        if not self.literal(field).startswith(b"{"):
+        raw = self._members.get(field)
+        if raw is None or not bytes(raw).startswith(b"{"):
             return None
         path = f"{self._path}.{field}" if self._path else field
         return Members(_object.decode(self._members.pop(field)), self._faults, path)

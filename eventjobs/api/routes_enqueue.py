@@ -29,7 +29,7 @@ async def enqueue(request: web.Request) -> web.Response:
     key = read_key_header(request.headers.getall(KEY_HEADER, ()), faults)
     occasion = _occasion(request, faults)
     body = await members_of(request, faults)
-    command = read_job(body, occasion, next(occasion.edge.salts(1)), key)
+    command = read_job(body, occasion, key)
     faults.refuse_if_any()
     ((reply, document),) = await _enqueued(request.app[COORDINATOR], [command])
     return answer(document, 201) if reply.created else answer(document, 200, REPLAYED)
@@ -45,8 +45,7 @@ async def enqueue_batch(request: web.Request) -> web.Response:
     body = await members_of(request, faults)
     jobs = body.require_objects("jobs", BATCH_JOBS_MAX)
     body.end()
-    salts = occasion.edge.salts(len(jobs))
-    commands = [read_job(job, occasion, salt) for job, salt in zip(jobs, salts, strict=True)]
+    commands = [read_job(job, occasion) for job in jobs]
     faults.refuse_if_any()
     replies = await _enqueued(request.app[COORDINATOR], commands) if commands else []
     created = sum(reply.created for reply, _ in replies)

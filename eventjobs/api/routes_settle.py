@@ -58,12 +58,12 @@ def settle_many(read: Read) -> Handler:
         items = body.require_objects("jobs", BATCH_JOBS_MAX)
         body.end()
         edge = request.app[EDGE]
-        now, salts = edge.now(), edge.salts(len(items))
+        now = edge.now()
         names, sent = [], []
-        for item, salt in zip(items, salts, strict=True):
+        for item in items:
             name = item.require("id", text)
             names.append(name)
-            sent.append(_read(read, item, canonical_id(name), now, HOLDER, edge, salt))
+            sent.append(_read(read, item, canonical_id(name), now, HOLDER, edge))
         faults.refuse_if_any()
         replies = await _replies(request.app[COORDINATOR], sent)
         return answer({"results": [_result(name, reply) for name, reply in zip(names, replies, strict=True)]})
@@ -89,7 +89,7 @@ async def _one(request: web.Request, read: Read, *, operator: bool) -> web.Respo
     actor = actor_of(request, ActorType.OPERATOR, faults) if operator else HOLDER
     body = await members_of(request, faults, may_be_absent=operator)
     edge = request.app[EDGE]
-    sent = _read(read, body, canonical_id(request.match_info["id"]), edge.now(), actor, edge, next(edge.salts(1)))
+    sent = _read(read, body, canonical_id(request.match_info["id"]), edge.now(), actor, edge)
     faults.refuse_if_any()
     coordinator = request.app[COORDINATOR]
     (reply,) = await _replies(coordinator, [sent])
@@ -99,8 +99,8 @@ async def _one(request: web.Request, read: Read, *, operator: bool) -> web.Respo
         return answer(stored_job(view, reply))
 
 
-def _read(read: Read, item: Members, job_id: str | None, now: int, actor: Actor, edge: Edge, salt: bytes) -> Sent:
-    command = read(item, Asked(job_id or "", now, actor, edge, salt))
+def _read(read: Read, item: Members, job_id: str | None, now: int, actor: Actor, edge: Edge) -> Sent:
+    command = read(item, Asked(job_id or "", now, actor, edge))
     item.end()
     return job_id, command
 

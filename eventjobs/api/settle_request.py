@@ -29,7 +29,6 @@ class Asked:
     now: int
     actor: Actor
     edge: Edge
-    salt: bytes
 
 
 Read = Callable[[Members, Asked], Command]
@@ -51,7 +50,7 @@ def read_complete(item: Members, asked: Asked) -> Complete:
     return Complete(
         job_id=asked.job_id,
         token=item.require("token", token),
-        result=None if result is None else Content(result, asked.salt),
+        result=None if result is None else Content(result, asked.edge.salt()),
         now=asked.now,
         actor=asked.actor,
     )
@@ -61,7 +60,7 @@ def read_fail(item: Members, asked: Asked) -> Fail:
     return Fail(
         job_id=asked.job_id,
         token=item.require("token", token),
-        error=Content(read_error(item), asked.salt),
+        error=Content(read_error(item), asked.edge.salt()),
         retry=item.read("retry", flag, True),
         delay=item.read("retry_in_seconds", _retry_delay),
         roll=asked.edge.roll(),
