@@ -1,4 +1,4 @@
-"""Hypothesis profiles for the whole suite, chosen with HYPOTHESIS_PROFILE.
+"""What the whole suite shares: a real coordinator, and Hypothesis profiles, chosen with HYPOTHESIS_PROFILE.
 
 `quick`, the default, and `ci` draw the same examples every time, `ci` more of them; `deep` draws many other examples
 at each run and prints how to reproduce a failure.
@@ -7,10 +7,22 @@ at each run and prints how to reproduce a failure.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from eventjobs.testing.processes import CoordinatorProcess
 
 settings.register_profile("quick", max_examples=50, stateful_step_count=30, derandomize=True, deadline=None)
 settings.register_profile("ci", max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=3_000, stateful_step_count=100, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Iterator[CoordinatorProcess]:
+    """A coordinator in a process of its own, with a store of its own, on a free port of the loopback interface."""
+    with CoordinatorProcess(tmp_path) as process:
+        yield process

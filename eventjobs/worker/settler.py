@@ -17,6 +17,9 @@ from eventjobs.worker.outage import Outage
 from eventjobs.worker.outcomes import refused_result, size_of
 from eventjobs.worker.settings import BATCH_ITEMS_MAX, SETTLE_BYTES_MAX
 
+REASON_LENGTH_MAX = 300
+"""Characters of an error's message in a log line; all of it is with the job."""
+
 Send = Callable[[Sequence[Completion] | Sequence[Failure]], Awaitable[Sequence[ItemResult]]]
 
 
@@ -56,7 +59,8 @@ class Settler:
             self._log.info("job_completed", **said, outcome=result.state)
         else:
             error = held.outcome.error
-            self._log.warning("job_failed", **said, outcome=result.state, error=error["type"], reason=error["message"])
+            said |= {"error": error["type"], "reason": error["message"][:REASON_LENGTH_MAX]}
+            self._log.warning("job_failed", **said, outcome=result.state)
 
     def _refused(self, held: Held, refusal: Refused) -> None:
         """The coordinator does not take the outcome as it is. A result becomes a failure that says so."""

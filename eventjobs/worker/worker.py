@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import attrs
+
 from eventjobs.client.client import DEFAULT_URL, Client
 from eventjobs.client.settings import Retry, Timeouts
 from eventjobs.worker.contract import Coordinator
@@ -62,8 +64,8 @@ class Worker:
         self._rng = rng
         self._handlers = Handlers()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._stop_asked = False
+        self._stopping = self._ended = asyncio.Event()
+        self._stop_requested = False
 
     def handler(self, kind: str) -> Callable[[F], F]:
         """Decorator: let the function run jobs of this kind.
@@ -80,6 +82,26 @@ class Worker:
 
         return register
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds it has handlers for."""
+        return self._handlers.kinds
+
+    def configure(self, *, coordinator: str | None = None, name: str | None = None, **settings: object) -> None:
+        """Replace what the constructor was given, before the worker runs; None leaves a value as it is.
+
+        For a command line, which knows better than the program where it runs. Raises ValueError, and TypeError for a
+        setting there is not.
+        """
+        if self._loop is not None:
+            raise RuntimeError("this worker is running already")
+        given = {key: value for key, value in settings.items() if value is not None}
+        self._settings = attrs.evolve(self._settings, **given)
+        if coordinator is not None:
+            self._client(coordinator)
+            self._coordinator = coordinator
+        self._name = name or self._name
+
     def run(self) -> None:
         """Run jobs until SIGTERM or Ctrl+C, then stop in good order; a second signal ends the process at once.
 
@@ -87,13 +109,13 @@ class Worker:
         """
         loop = _new_loop()
         try:
-            with stop_signals(self.stop):
+            with stop_signals(self.request_stop):
                 loop.run_until_complete(self.serve())
         finally:
             _close(loop)
 
     async def serve(self) -> None:
-        """Run jobs on the running event loop until `stop` is called, then stop in good order.
+        """Run jobs on the running event loop until it is asked to stop, then stop in good order.
 
         That is: take no more jobs, let handlers finish for the time of grace, cancel those that did not, and release
         their jobs without counting the attempt. Canceling this call skips all of it.
@@ -102,24 +124,33 @@ class Worker:
             raise RuntimeError("this worker is running already")
         if not self._handlers.kinds:
             raise ValueError("this worker has no handler; register functions with @worker.handler(kind)")
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        if self._stop_asked:
-            self._stop.set()
+        self._loop, self._stopping, self._ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        if self._stop_requested:
+            self._stopping.set()
         rng = self._rng or random.Random()
         coordinator = self._coordinator
         own = self._client(coordinator) if isinstance(coordinator, str) else None
+        name = self._name or _name(rng)
         try:
-            await Shift(own or coordinator, self._handlers, self._settings, self._name or _name(rng), rng).work(self._stop)
+            await Shift(own or coordinator, self._handlers, self._settings, name, rng).work(self._stopping)
         finally:
-            self._loop, self._stop_asked = None, False
+            self._loop, self._stop_requested = None, False
+            self._ended.set()
             if own is not None:
                 await own.close()
 
-    def stop(self) -> None:
-        """Ask the worker to stop in good order; `serve` or `run` returns when it has. From any thread."""
-        self._stop_asked = True
+    async def stop(self) -> None:
+        """Stop in good order and wait until `serve` is about to return. Not for a handler, which would wait for itself."""
+        ended = self._ended
+        self.request_stop()
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+            await ended.wait()
+
+    def request_stop(self) -> None:
+        """Ask the worker to stop in good order, without waiting. From any thread, and before it runs as well."""
+        self._stop_requested = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
 
     def _client(self, url: str) -> Client:
         """A client that asks once: the worker itself insists, as long as it takes.
