@@ -55,7 +55,11 @@ def _json_bytes(line: dict[str, Any], default: Callable[[Any], Any]) -> bytes:
     try:
         return orjson.dumps(line, default=default)
     except TypeError:  # a number or a text that JSON cannot carry: the line must come out all the same
-        return orjson.dumps({key: value if isinstance(value, bool) else ascii(value) for key, value in line.items()})
+        return orjson.dumps({key: value if _plain(value) else ascii(value) for key, value in line.items()})
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str) and value.isascii()
 
 
 def _json_text(line: dict[str, Any], default: Callable[[Any], Any]) -> str:

@@ -14,7 +14,11 @@ FAULTS_SHOWN = 20
 
 @define(kw_only=True)
 class Outcome:
-    """The numbers, counted in the log unless a name says otherwise, and the faults: empty when all is well."""
+    """The numbers, and the faults: empty when all is well.
+
+    All is counted in the log, but for the refusals: they leave no trace there, and are counted in the lines that the
+    coordinator's process wrote.
+    """
 
     jobs: int
     bytes: int
@@ -22,7 +26,7 @@ class Outcome:
     events: dict[str, int]
     expired_leases: int
     late_completions_refused: int
-    other_stale_refusals: int
+    late_renewals_refused: int
     log_events: int
     log_root: str
     seconds: float
@@ -41,7 +45,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         ("leases", count("job_leased", 0), f"renewed {count('lease_renewed', 0):,} times"),
         ("leases that ran out", outcome.expired_leases, "of the killed and the frozen worker"),
         ("late completions refused", outcome.late_completions_refused, "by the token; none is in the log"),
-        ("other late requests refused", outcome.other_stale_refusals, "renewals and failures, by the token"),
+        ("late renewals refused", outcome.late_renewals_refused, "the same"),
         ("retries", count("attempt_failed", 0), "failed attempts that were tried again"),
         ("deaths", count("job_died", 0), "all attempts failed"),
         ("requeues", count("job_requeued", 0), "dead jobs that got fresh attempts"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,7 +41,11 @@ class Show:
 
     def perform(self) -> Outcome:
         """All acts and the audit. Raises Refused when an act cannot be played to its end."""
-        coordinator = self._start_coordinator()
+        coordinator, url = self._start_coordinator()
+        with Remote(url) as self._remote:
+            return self._perform(coordinator)
+
+    def _perform(self, coordinator: Process) -> Outcome:
         workers = [self._start_worker(name) for name in WORKERS]
         self._enqueue()
         killed, frozen = workers[0], workers[1]
@@ -57,14 +62,14 @@ class Show:
         self._watch("all jobs", self._all_done)
         faults = [self._stop(worker) for worker in workers if worker is not killed]
         faults.append(self._send_late_completion(late))
-        outcome = self._audit([fault for fault in faults if fault], coordinator)
+        outcome = self._audit([fault for fault in faults if fault])
         if fault := self._stop(coordinator):
             outcome.faults.append(fault)
         return outcome
 
     # Acts -----------------------------------------------------------------------------------------------------
 
-    def _start_coordinator(self) -> Process:
+    def _start_coordinator(self) -> tuple[Process, str]:
         directory = self._cast.directory
         port_file = directory / "port"
         coordinator = self._cast.start(
@@ -76,9 +81,9 @@ class Show:
             coordinator.must_run()
             return port_file.read_text().strip() if port_file.exists() else None
 
-        self._remote = Remote(f"http://127.0.0.1:{self._cast.wait_for('the coordinator', port)}")
-        self._tell(f"a coordinator serves on {self._remote.url}, its store is in {directory / 'data'}")
-        return coordinator
+        url = f"http://127.0.0.1:{self._cast.wait_for('the coordinator', port)}"
+        self._tell(f"a coordinator serves on {url}, its store is in {directory / 'data'}")
+        return coordinator, url
 
     def _start_worker(self, name: str) -> Process:
         return self._cast.start(
@@ -94,7 +99,8 @@ class Show:
         sorts = [task.sort for task in self._tasks]
         self._tell(
             f"{len(sorts)} jobs, one for each file of {Path(self._tasks[0].path).parent}: "
-            f"{sorts.count(Sort.SLOW)} take their time, {sorts.count(Sort.FLAKY)} fail twice, {sorts.count(Sort.DOOMED)} fail until they are dead"
+            f"{sorts.count(Sort.SLOW)} take their time, {sorts.count(Sort.FLAKY)} fail twice, "
+            f"{sorts.count(Sort.DOOMED)} fail until they are dead"
         )
 
     def _catch(self, worker: Process) -> set[Taken]:
@@ -123,15 +129,15 @@ class Show:
 
     def _late_completions(self) -> set[Taken]:
         """Expired leases whose completion was refused later, as the coordinator's log lines tell."""
-        refused = {(line["job"], line["token"]) for line in self._refusals("complete")}
-        return {taken for taken in self._ledger.expired if (taken.job_id, taken.token) in refused}
+        return {taken for taken, request in self._late_requests() if request == "complete"}
 
-    def _refusals(self, *requests: str) -> list[dict[str, Any]]:
-        lines = self._cast.processes[0].lines()
+    def _late_requests(self) -> list[tuple[Taken, str]]:
+        """Requests for leases that had run out, refused by their token, as the coordinator's log lines tell."""
+        expired = {(taken.job_id, taken.token): taken for taken in self._ledger.expired}
         return [
-            line
-            for line in lines
-            if line["event"] == "refused" and line["code"] == "stale_token" and line["request"] in requests
+            (expired[line["job"], line["token"]], line["request"])
+            for line in self._cast.processes[0].lines()
+            if line["event"] == "refused" and line["code"] == "stale_token" and (line["job"], line["token"]) in expired
         ]
 
     def _repair_and_requeue(self) -> None:
@@ -194,12 +200,13 @@ class Show:
             f"[dim]{time.monotonic() - self._began:5.1f} s[/]  {words}", highlight=False, soft_wrap=True
         )
 
-    def _audit(self, faults: list[str], coordinator: Process) -> Outcome:
+    def _audit(self, faults: list[str]) -> Outcome:
         """Read everything back, from the first event on, and compare it with the files."""
         self._tell("reading the whole log back, and hashing every file once more")
         whole = Ledger()
         _read_on(self._remote, whole)
         head = self._head()
+        late = Counter(request for _, request in self._late_requests())
         right = {task.path: work(task.path) for task in self._tasks}
         faults = faults + audit(whole, head["size"], self._tasks, _list_jobs(self._remote), right)
         return Outcome(
@@ -208,8 +215,8 @@ class Show:
             compressed_bytes=sum(result["compressed_bytes"] for result in right.values()),
             events=dict(whole.counts),
             expired_leases=len(whole.expired),
-            late_completions_refused=len(self._refusals("complete")),
-            other_stale_refusals=len(self._refusals("renew", "fail", "release")),
+            late_completions_refused=late["complete"],
+            late_renewals_refused=late["renew"],
             log_events=head["size"],
             log_root=head["root"],
             seconds=round(time.monotonic() - self._began, 1),

@@ -10,7 +10,10 @@ import pytest
 
 from eventjobs.cli import bulk
 from eventjobs.cli.bulk import enqueue_lines
-from eventjobs.cli.exits import Refused
+from eventjobs.cli.remote import Problem
+from eventjobs.client import answers as client
+from eventjobs.client.answers import Fault
+from eventjobs.client.errors import refusal
 
 
 class Taker:
@@ -25,7 +28,8 @@ class Taker:
         jobs = orjson.loads(text)["jobs"]
         for index, job in enumerate(jobs):
             if job.get("kind") == "bad":
-                raise Refused(f"invalid_request: jobs[{index}].kind: must be good")
+                fault = Fault(f"jobs[{index}].kind", "must be good")
+                raise Problem(refusal(client.Problem(code="invalid_request", status=422, errors=[fault])))
         self.requests.append(text)
         return orjson.dumps({"jobs": jobs, "created": len(jobs)})
 
@@ -58,7 +62,7 @@ def test_a_refusal_names_the_line_and_what_went_before(monkeypatch: pytest.Monke
     """The index of a job in its batch becomes the number of its line; blank lines count."""
     monkeypatch.setattr(bulk, "BATCH_JOBS_MAX", 2)
     lines = b'{"kind":"a"}\n\n{"kind":"a"}\n{"kind":"a"}\n\n{"kind":"bad"}\n'
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Problem) as refused:
         enqueue_lines(Taker(), io.BytesIO(lines), None, as_json=True)
     assert refused.value.message == "invalid_request: line 6 kind: must be good; 2 lines before were taken"
 

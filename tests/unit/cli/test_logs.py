@@ -62,4 +62,4 @@ def test_a_value_that_json_cannot_carry_does_not_lose_the_line() -> None:
     """Numbers of more than 64 bits and broken text are shown in an ASCII form."""
     (line,) = lines_of("log.info('odd', number=2**70, text='\\ud800', fine=1)")
     facts = orjson.loads(line)
-    assert facts["number"] == str(2**70) and "xed" in facts["text"] and facts["event"] == "odd"
+    assert facts["number"] == str(2**70) and facts["text"].isascii() and facts["event"] == "odd"

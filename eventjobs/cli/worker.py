@@ -1,0 +1,63 @@
+"""`eventjobs worker`: a worker as a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from eventjobs.cli import exits, logs, options
+from eventjobs.client.errors import Refused
+from eventjobs.worker import Worker
+
+
+@click.command(short_help="Run jobs with the handlers of a Worker.")
+@click.argument("target", metavar="MODULE:NAME")
+@options.setting("--url", "coordinator", help="The coordinator's address, instead of the one in the program.")
+@options.setting("--name", help="The worker's name in the log; made up when left out. Each process needs its own.")
+@options.setting("--concurrency", type=int, help="Jobs at once.")
+@options.setting("--queue", "queues", multiple=True, help="Take only jobs of this queue; can be given several times.")
+@options.setting("--lease-seconds", type=float, help="How long jobs stay with a worker that fell silent.")
+@options.setting("--grace-seconds", type=float, help="How long handlers may go on when the worker stops.")
+@options.log_options
+def worker(target: str, queues: tuple[str, ...], log_level: str, log_format: str, **given: Any) -> None:
+    """Run jobs with the handlers of the Worker that MODULE:NAME names, such as tasks:worker for one in tasks.py.
+
+    Modules are looked for in the current directory first. What is given here goes before what the program says.
+
+    SIGTERM or Ctrl+C stops it in good order: no more jobs, handlers may finish for the time of grace, what is left
+    is given back unharmed. A second signal ends it at once. While the coordinator is away the worker waits for it.
+    """
+    logs.configure(log_level, log_format)
+    loaded = _load(target)
+    try:
+        loaded.configure(queues=queues or None, **given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if not loaded.kinds:
+        raise click.UsageError(f"{target} has no handlers; register functions with @worker.handler(kind)")
+    try:
+        loaded.run()
+    except Refused as refusal:
+        raise exits.Refused(str(refusal)) from refusal
+
+
+def _load(target: str) -> Worker:
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise click.UsageError(f"{target!r} does not look like MODULE:NAME, such as tasks:worker")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the program's own import failed: its traceback says where
+        raise click.UsageError(f"there is no module {module!r} in {os.getcwd()}, and none is installed") from error
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, Worker):
+        raise click.UsageError(f"{target} is {'not there' if found is None else 'no Worker'}")
+    return found
