@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from pathlib import Path
 
 from eventjobs.store.contract import AlreadyOpen, StoreError
@@ -42,7 +43,7 @@ def check_filesystem(directory: Path, mounts: Path = Path("/proc/self/mountinfo"
     """Refuse a remote file system. Where the system does not tell its mounts (not Linux) nothing is checked."""
     if not mounts.exists():
         return
-    kind = filesystem_type(directory.resolve(), mounts.read_text())
+    kind = filesystem_type(directory.resolve(), os.fsdecode(mounts.read_bytes()))
     if kind in REMOTE_FILESYSTEMS or kind.startswith("fuse"):
         raise StoreError(
             f"{directory} lies on a {kind} file system, where LMDB can lose data; "
@@ -53,12 +54,16 @@ def check_filesystem(directory: Path, mounts: Path = Path("/proc/self/mountinfo"
 def filesystem_type(path: Path, mountinfo: str) -> str:
     """The type of the file system that holds the path, by the longest matching mount point in `mountinfo`."""
     best, found = "", "unknown"
-    for line in mountinfo.splitlines():
+    for line in filter(None, mountinfo.split("\n")):
         fields, _, rest = line.partition(" - ")
-        point = fields.split()[4].encode().decode("unicode_escape")
+        point = _OCTAL.sub(lambda escape: chr(int(escape[1], 8)), fields.split(" ")[4])
         if path.is_relative_to(point) and len(point) >= len(best):
-            best, found = point, rest.split()[0]
+            best, found = point, rest.split(" ")[0]
     return found
+
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+"""How the system writes space, tab, line end and backslash in its table of mounts; all else stands as it is."""
 
 
 class ForkGuard:
