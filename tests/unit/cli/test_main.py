@@ -48,25 +48,60 @@ def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"{code} {meaning}" in shown
 
 
-@pytest.mark.parametrize(
-    "arguments", [["nonsense"], ["jobs", "--state", "odd"], ["enqueue"], ["serve", "--port", "-1"]]
-)
-def test_wrong_usage_has_a_code_of_its_own(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage ends with USAGE and says what is wrong, on standard error."""
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def ends(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code and what came on standard error; nothing may come on standard output."""
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
-    assert exit_.value.code == exits.USAGE
     shown = capsys.readouterr()
-    assert "Error: " in shown.err and not shown.out
+    assert shown.out == ""
+    return exit_.value.code, shown.err
 
 
-def test_an_expected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no coordinator listens, a command says so in one line and ends with UNREACHABLE."""
-    with pytest.raises(SystemExit) as exit_:
-        main(["stats", "--url", "http://127.0.0.1:1"])
-    assert exit_.value.code == exits.UNREACHABLE
-    shown = capsys.readouterr()
-    assert shown.err.startswith("eventjobs: ") and shown.err.count("\n") == 1 and "http://127.0.0.1:1" in shown.err
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["serve", "--port", "-1"],
+        ["serve", "--map-size", "big"],
+        ["jobs", "--state", "odd"],
+        ["jobs", "--limit", "1001"],
+        ["stats", "--url", "localhost:8484"],
+        ["stats", "--actor", "Zoë"],
+        ["enqueue"],
+        ["enqueue", "email", "{"],
+        ["enqueue", "email", "1,2"],
+        ["enqueue", "email", "NaN"],
+        ["enqueue", "email", "1", "--file", __file__],
+        ["enqueue", "email", "--retry-policy", "linear"],
+        ["enqueue", "email", "1", "--lines"],
+        ["enqueue", "email", "--key", "k", "--lines"],
+        ["enqueue", "--lines", "--queue", "q"],
+        ["requeue"],
+        ["requeue", ID, "--all"],
+        ["requeue", ID, "--kind", "k"],
+        ["cancel"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_has_a_code_of_its_own(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What contradicts itself or cannot be read ends with USAGE, says what is wrong, and asks nobody."""
+    code, shown = ends(arguments, capsys)
+    assert code == exits.USAGE
+    assert "Error: " in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["jobs"], ["dead"], ["enqueue", "a"], ["show", ID], ["cancel", ID], ["requeue", "--all"], ["stats"], ["tail"]],
+)
+def test_no_coordinator_is_no_riddle(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no coordinator listens, every client command says so in one line and ends with UNREACHABLE."""
+    code, shown = ends([*arguments, "--url", "http://127.0.0.1:1"], capsys)
+    assert code == exits.UNREACHABLE
+    assert shown.startswith("eventjobs: no answer from http://127.0.0.1:1 ") and shown.count("\n") == 1
 
 
 def test_settings_come_from_the_environment(

@@ -1,0 +1,209 @@
+"""The client commands against a coordinator in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+
+from eventjobs.cli import exits
+from eventjobs.cli.main import cli
+from eventjobs.testing.processes import CoordinatorProcess, ProgramProcess, wait_for
+
+Run = Callable[..., Result]
+
+ABSENT = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def command(url: str, *arguments: str, stdin: bytes = b"", code: int = exits.DONE) -> Result:
+    """What a command does; its exit code must be `code`."""
+    settings = {"EVENTJOBS_URL": url, "COLUMNS": "200", "TZ": "UTC"}
+    done = CliRunner(env=settings).invoke(cli, arguments, input=stdin)
+    assert done.exit_code == code, f"{done.output} {done.exception!r}"
+    return done
+
+
+@pytest.fixture
+def run(coordinator: CoordinatorProcess) -> Run:
+    """A command against the test's coordinator."""
+    return lambda *arguments, **more: command(coordinator.url, *arguments, **more)
+
+
+def post(coordinator: CoordinatorProcess, path: str, body: object) -> dict:
+    """The answer to a request as any program sends it."""
+    request = urllib.request.Request(
+        coordinator.url + path, orjson.dumps(body), {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return orjson.loads(answer.read())
+
+
+def kill_first_job(coordinator: CoordinatorProcess, kind: str) -> str:
+    """Lease a job of the kind and fail it for good; its id."""
+    (job,) = post(coordinator, "/lease", {"worker": "w-1", "kinds": [kind]})["jobs"]
+    error = {"type": "ValueError", "message": "no [red]such[/] thing\nat all", "traceback": "Traceback: here"}
+    post(coordinator, f"/jobs/{job['id']}/fail", {"token": job["lease_token"], "error": error, "retry": False})
+    return job["id"]
+
+
+def test_a_payload_passes_exactly_as_written(run: Run, tmp_path: Path) -> None:
+    """From the argument, from standard input and from a file: digits, key order and spaces stay."""
+    text = b'{"b": 1.10, "a": 123456789012345678901234567890, "t": "\\u00e9"}'
+    file = tmp_path / "payload.json"
+    file.write_bytes(text)
+    for arguments, stdin in (([text.decode()], b""), (["-"], text), (["--file", str(file)], b"")):
+        answer = run("enqueue", "exact", *arguments, "--json", stdin=stdin).stdout_bytes
+        assert b'"payload":' + text + b"," in answer
+        job_id = orjson.loads(answer)["id"]
+        assert b'"payload":' + text + b"," in run("show", job_id, "--json").stdout_bytes
+    assert orjson.loads(run("enqueue", "exact", "--json").stdout_bytes)["payload"] is None
+
+
+def test_every_field_of_a_job_can_be_given(run: Run) -> None:
+    """Queue, priority, delay, attempts, policy and key arrive; the key makes a repeat the same job."""
+    arguments = (
+        *("enqueue", "email", '"hi"', "--queue", "mail", "--priority", "7", "--delay", "3600", "--max-attempts", "3"),
+        *("--retry-policy", '{"type":"constant","base":2}', "--key", "k-1", "--actor", "ada", "--json"),
+    )
+    job, again = (orjson.loads(run(*arguments).stdout_bytes) for _ in range(2))
+    assert job == again
+    assert (job["queue"], job["priority"], job["max_attempts"]) == ("mail", 7, 3)
+    assert (job["retry_policy"], job["idempotency_key"]) == ({"type": "constant", "base": 2}, "k-1")
+    event = orjson.loads(run("tail", "--after", "0", "--no-follow", "--json").stdout_bytes)
+    assert event["actor"] == {"type": "producer", "id": "ada"}
+    assert event["data"]["asked_delay_seconds"] == 3600
+    at = orjson.loads(run("enqueue", "email", "--run-at", "2031-01-31T08:00:00+01:00", "--json").stdout_bytes)["run_at"]
+    assert at == "2031-01-31T07:00:00.000000Z"
+
+
+def test_refusals_are_one_line_and_exit_with_one(run: Run) -> None:
+    """Whatever the coordinator refuses: its code, the reason and the path, and REFUSED."""
+    run("enqueue", "email", "1", "--key", "k")
+    for arguments, words in (
+        (["enqueue", "email", "2", "--key", "k"], b"idempotency_key_reused: "),
+        (["enqueue", "no spaces"], b"invalid_request: kind: "),
+        (["enqueue", "email", "--run-at", "tomorrow"], b"invalid_request: run_at: "),
+        (["show", ABSENT], b"job_not_found: "),
+        (["show", "../stats"], b"job_not_found: "),
+        (["jobs", "--cursor", "x"], b"invalid_request: cursor: "),
+    ):
+        shown = run(*arguments, code=exits.REFUSED).stderr_bytes
+        assert shown.startswith(b"eventjobs: " + words), shown
+        assert shown.count(b"\n") == 1
+
+
+def test_lines_become_jobs(run: Run, tmp_path: Path) -> None:
+    """More lines than a request may hold, as payloads and as whole jobs; a fault names its line."""
+    lines = b"".join(b"%d\n" % number for number in range(2_100))
+    assert run("enqueue", "count", "--lines", "--queue", "bulk", stdin=lines).stdout_bytes == b"2100 created\n"
+    assert orjson.loads(run("stats", "--json").stdout_bytes)["queues"]["bulk"]["queued"] == 2_100
+    file = tmp_path / "jobs.jsonl"
+    file.write_bytes(b'{"kind":"a","idempotency_key":"1"}\n\n{"kind":"a","idempotency_key":"1"}\n')
+    assert run("enqueue", "--lines", "--file", str(file)).stdout_bytes == b"1 created, 1 known already\n"
+    file.write_bytes(b'{"kind":"a"}\n{"kind":"a","priority":"high"}\n')
+    shown = run("enqueue", "--lines", "--file", str(file), code=exits.REFUSED).stderr_bytes
+    assert b"line 2 priority: " in shown and b"0 lines before were taken" in shown
+
+
+def test_lists_show_what_is_there(run: Run, coordinator: CoordinatorProcess) -> None:
+    """jobs filters and pages; dead shows the last error, whatever is in it."""
+    for kind in ("a", "b", "a"):
+        run("enqueue", kind)
+    dead = kill_first_job(coordinator, "b")
+    page = orjson.loads(run("jobs", "--kind", "a", "--state", "queued", "--limit", "1", "--json").stdout_bytes)
+    rest = orjson.loads(run("jobs", "--kind", "a", "--cursor", page["next_cursor"], "--json").stdout_bytes)
+    assert len(page["jobs"]) == len(rest["jobs"]) == 1 and rest["next_cursor"] is None
+    shown = run("jobs", "--limit", "2")
+    assert shown.stdout_bytes.count(b"\n") == 3 and b"--cursor " in shown.stderr_bytes
+    (line,) = [line for line in run("dead").stdout_bytes.decode().splitlines() if dead in line]
+    assert "ValueError: no [red]such[/] thing" in line and "1/5" in line
+
+
+def test_show_tells_the_whole_story(run: Run, coordinator: CoordinatorProcess) -> None:
+    """Facts, payload, error and every event with who made it happen."""
+    run("enqueue", "email", '{"to":["ada"]}')
+    job_id = kill_first_job(coordinator, "email")
+    run("requeue", job_id, "--actor", "ops")
+    shown = run("show", job_id).stdout_bytes.decode()
+    for words in ("email", "queued", '"ada"', "no [red]such[/] thing", "Traceback: here", "not_retryable", "ops"):
+        assert words in shown
+    events = ["job_enqueued", "job_leased", "job_died", "job_requeued"]
+    assert [name for line in shown.splitlines() for name in events if f" {name} " in line] == events
+    document = orjson.loads(run("show", job_id, "--json").stdout_bytes)
+    assert document["job"]["id"] == job_id
+    assert [event["type"] for event in document["events"]] == events
+
+
+def test_each_named_job_is_decided_alone(run: Run, coordinator: CoordinatorProcess) -> None:
+    """requeue and cancel do what they can, name what was refused, and exit with REFUSED then."""
+    run("enqueue", "a")
+    dead = kill_first_job(coordinator, "a")
+    waiting = orjson.loads(run("enqueue", "a", "--json").stdout_bytes)["id"]
+    done = run("requeue", waiting, dead, code=exits.REFUSED)
+    assert done.stdout_bytes.decode() == f"{dead} queued\n"
+    assert f"{waiting}: illegal_transition".encode() in done.stderr_bytes and b"1 of 2 refused" in done.stderr_bytes
+    canceled = run("cancel", waiting, dead, "--reason", "not needed", "--json").stdout_bytes.splitlines()
+    assert [orjson.loads(line)["state"] for line in canceled] == ["canceled", "canceled"]
+    assert b"reason=not needed" in run("show", waiting).stdout_bytes
+    assert b"job_not_found" in run("cancel", ABSENT, code=exits.REFUSED).stderr_bytes
+
+
+def test_all_dead_jobs_can_be_requeued(run: Run, coordinator: CoordinatorProcess) -> None:
+    """--all takes those that kind and queue name, and says how many they were."""
+    for kind in ("a", "a", "b"):
+        run("enqueue", kind)
+        kill_first_job(coordinator, kind)
+    assert run("requeue", "--all", "--kind", "a", "--limit", "1").stdout_bytes == b"1 requeued\n"
+    assert orjson.loads(run("requeue", "--all", "--queue", "default", "--json").stdout_bytes) == {"requeued": 2}
+    assert run("requeue", "--all").stdout_bytes == b"0 requeued\n"
+
+
+def test_stats_count(run: Run, coordinator: CoordinatorProcess) -> None:
+    """By state, queue and kind, with the log's head."""
+    run("enqueue", "a", "--queue", "q-1")
+    run("enqueue", "b")
+    kill_first_job(coordinator, "b")
+    shown = run("stats").stdout_bytes.decode()
+    assert "q-1" in shown and "expired leases 0" in shown and "log: 4 events, root " in shown
+    found = orjson.loads(run("stats", "--json").stdout_bytes)
+    assert found["jobs"]["dead"] == found["jobs"]["queued"] == 1
+
+
+def test_tail_follows_and_resumes(coordinator: CoordinatorProcess, run: Run, tmp_path: Path) -> None:
+    """Every event once and in order, across a crash of the coordinator; Ctrl+C ends it with INTERRUPTED."""
+    run("enqueue", "before")
+    arguments = [sys.executable, "-m", "eventjobs", "tail", "--after", "0", "--json", "--url", coordinator.url]
+    with ProgramProcess(arguments, tmp_path / "tail.log") as tail:
+        tail.wait_for_text('"position":1,')
+        run("enqueue", "while")
+        tail.wait_for_text('"position":2,')
+        coordinator.kill()
+        tail.wait_for_text("going on after position 2")
+        coordinator.restart()
+        run("enqueue", "after")
+        tail.wait_for_text('"position":3,')
+        tail.send(signal.SIGINT)
+        assert tail.wait() == exits.INTERRUPTED
+        events = [orjson.loads(line) for line in tail.text().splitlines() if line.startswith("{")]
+    assert [event["position"] for event in events] == [1, 2, 3]
+
+
+def test_tail_begins_at_the_end(coordinator: CoordinatorProcess, run: Run, tmp_path: Path) -> None:
+    """Without --after only what comes is shown, one line an event."""
+    run("enqueue", "old")
+    arguments = [sys.executable, "-m", "eventjobs", "tail", "--url", coordinator.url]
+    with ProgramProcess(arguments, tmp_path / "tail.log") as tail:
+
+        def shown() -> bool:
+            run("enqueue", "new")  # again until the stream is open: what came before it does not show
+            return "kind=new" in tail.text()
+
+        wait_for(shown, "a new event")
+        assert "kind=old" not in tail.text()
+        assert all(line.split()[3] == "job_enqueued" for line in tail.text().splitlines())
