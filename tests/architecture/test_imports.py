@@ -31,7 +31,7 @@ NOBODY_IMPORTS = {"testing"}
 # Library -> the parts that may use it; a part stands for all that lies below it.
 MAY_USE = {
     "lmdb": {"store.lmdb"},
-    "click": {"cli"},
+    "click": {"cli", "tools"},
     "aiohttp.web": {"api", "cli", "testing", "tools"},
 }
 
