@@ -67,6 +67,7 @@ def enqueue(
     payload: Content | None = PAYLOAD,
     now: int = START,
 ) -> c.Enqueue:
+    """A producer asks for an email job, due at once, with the default policy."""
     return c.Enqueue(
         job_id=job_id,
         kind=kind,
@@ -84,15 +85,18 @@ def enqueue(
 
 
 def lease(*, worker: str = WORKER, duration: int = LEASE, request_id: str | None = None, now: int = NOW) -> c.Lease:
+    """A worker asks for a job for 30 seconds."""
     actor = c.Actor(c.ActorType.WORKER, worker)
     return c.Lease(worker=worker, duration=duration, request_id=request_id, now=now, actor=actor)
 
 
 def renew(job_id: str = JOB_ID, *, token: int = 1, duration: int | None = None, now: int = NOW) -> c.Renew:
+    """The worker of the first lease asks for more time: the lease's own duration."""
     return c.Renew(job_id=job_id, token=token, duration=duration, now=now, actor=WORKER_ACTOR)
 
 
 def complete(job_id: str = JOB_ID, *, token: int = 1, result: Content | None = RESULT, now: int = NOW) -> c.Complete:
+    """The worker of the first lease reports success."""
     return c.Complete(job_id=job_id, token=token, result=result, now=now, actor=WORKER_ACTOR)
 
 
@@ -106,24 +110,29 @@ def fail(
     roll: float = 0.0,
     now: int = NOW,
 ) -> c.Fail:
+    """The worker of the first lease reports a failure worth retrying, with no jitter taken off."""
     return c.Fail(
         job_id=job_id, token=token, error=error, retry=retry, delay=delay, roll=roll, now=now, actor=WORKER_ACTOR
     )
 
 
 def release(job_id: str = JOB_ID, *, token: int = 1, now: int = NOW) -> c.Release:
+    """The worker of the first lease gives the job back."""
     return c.Release(job_id=job_id, token=token, now=now, actor=WORKER_ACTOR)
 
 
 def expire(job_id: str = JOB_ID, *, now: int = NOW) -> c.Expire:
+    """The rescuer takes the job back."""
     return c.Expire(job_id=job_id, now=now, actor=c.COORDINATOR)
 
 
 def cancel(job_id: str = JOB_ID, *, reason: str | None = None, now: int = NOW) -> c.Cancel:
+    """An operator stops the job."""
     return c.Cancel(job_id=job_id, reason=reason, now=now, actor=OPERATOR_ACTOR)
 
 
 def requeue(job_id: str = JOB_ID, *, now: int = NOW) -> c.Requeue:
+    """An operator revives the job."""
     return c.Requeue(job_id=job_id, now=now, actor=OPERATOR_ACTOR)
 
 
@@ -140,6 +149,7 @@ def enqueued(
     run_at: int = START,
     payload: Content | None = PAYLOAD,
 ) -> e.JobEnqueued:
+    """What `enqueue()` leads to."""
     return e.JobEnqueued(
         kind=kind,
         queue=queue,
@@ -163,26 +173,32 @@ def leased(
     duration: int = LEASE,
     request_id: str | None = None,
 ) -> e.JobLeased:
+    """The first lease, taken at `at(0)` for 30 seconds."""
     return e.JobLeased(worker, token, attempt, expires_at, duration, request_id)
 
 
 def renewed(*, token: int = 1, expires_at: int = at(40)) -> e.LeaseRenewed:
+    """What `renew()` leads to: the lease runs until `at(40)`."""
     return e.LeaseRenewed(token, expires_at)
 
 
 def released(*, token: int = 1, run_at: int = NOW) -> e.LeaseReleased:
+    """What `release()` leads to."""
     return e.LeaseReleased(token, run_at)
 
 
 def expired(*, token: int = 1, attempt: int = 1, run_at: int = NOW) -> e.LeaseExpired:
+    """The first lease ran out and was seen at `at(10)`, with attempts left."""
     return e.LeaseExpired(token, attempt, run_at)
 
 
 def completed(*, token: int = 1, attempt: int = 1, result: Content | None = RESULT) -> e.JobCompleted:
+    """What `complete()` leads to."""
     return e.JobCompleted(token, attempt, None if result is None else result.digest())
 
 
 def failed(*, token: int = 1, attempt: int = 1, run_at: int = at(11), error: Content = ERROR) -> e.AttemptFailed:
+    """What `fail()` leads to: a retry a second later."""
     return e.AttemptFailed(token, attempt, run_at, error.digest())
 
 
@@ -193,12 +209,15 @@ def died(
     attempt: int = 1,
     error: Content | None = ERROR,
 ) -> e.JobDied:
+    """The first attempt's failure was the last one."""
     return e.JobDied(cause, token, attempt, None if error is None else error.digest())
 
 
 def canceled(*, reason: str | None = None) -> e.JobCanceled:
+    """What `cancel()` leads to."""
     return e.JobCanceled(reason)
 
 
 def requeued(*, run_at: int = NOW) -> e.JobRequeued:
+    """What `requeue()` leads to."""
     return e.JobRequeued(run_at)
