@@ -54,6 +54,9 @@ def open_engine(
         raise StoreError(f"the data directory {directory} cannot be written: {error.strerror}") from error
     try:
         return LmdbEngine(directory, lock, (*INDEXES, *read_models), map_size)
+    except lmdb.Error as error:
+        lock.release()
+        raise _meaning(error, directory) from error
     except BaseException:
         lock.release()
         raise
@@ -128,7 +131,7 @@ class LmdbEngine:
             try:
                 with self.read() as reader:
                     unchanged = reader.head().size < after.frontier.size
-            except lmdb.Error:
+            except StoreError:
                 unchanged = False
             if unchanged:
                 return StorageFull(f"the disk is full ({error}); make room, nothing else is needed")
@@ -137,8 +140,11 @@ class LmdbEngine:
     @contextmanager
     def read(self) -> Iterator[LmdbReader]:
         self._guard.check()
-        with self._env.begin() as txn:
-            yield LmdbReader(self._tables, txn)
+        try:
+            with self._env.begin() as txn:
+                yield LmdbReader(self._tables, txn)
+        except lmdb.Error as error:
+            raise _meaning(error, self.directory) from error
 
     def room_for_new_work(self) -> bool:
         used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
@@ -163,10 +169,20 @@ def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
         return lmdb.open(str(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
     except lmdb.InvalidError as error:
         raise StoreError(f"{directory}/data.mdb is not a store of eventjobs: {error}") from error
-    except lmdb.Error as error:
-        raise StoreError(f"the store in {directory} cannot be opened: {error}") from error
-    except MemoryError as error:
+    except lmdb.MemoryError as error:
         raise StoreError(f"there is no address space for a map of {map_size} bytes; use a smaller --map-size") from error
+
+
+def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
+    """An error of LMDB outside of a commit as one of the contract."""
+    match error:
+        case lmdb.MapFullError():
+            return StorageFull(f"the map of the store in {directory} is full ({error}); use a larger --map-size")
+        case lmdb.DiskError():
+            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room")
+        case lmdb.CorruptedError() | lmdb.PageNotFoundError():
+            return Corrupt(f"{directory}/data.mdb is damaged: {error}")
+    return StoreError(f"the store in {directory} cannot be used: {error}")
 
 
 def _assert_durable(env: lmdb.Environment) -> None:
@@ -181,7 +197,7 @@ def _check_format(env: lmdb.Environment, directory: Path) -> None:
         empty = txn.stat(env.open_db(None, txn=txn, create=False))["entries"] == 0
         try:
             meta = None if empty else env.open_db(META.encode(), txn=txn, create=False)
-        except lmdb.NotFoundError as error:
+        except (lmdb.NotFoundError, lmdb.IncompatibleError) as error:
             raise StoreError(f"{directory}/data.mdb is an LMDB file of another program") from error
         stored = None if empty else txn.get(FORMAT_KEY, db=meta)
     if empty:

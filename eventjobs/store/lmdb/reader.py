@@ -47,7 +47,10 @@ class LmdbReader:
         self._tables, self._txn = tables, txn
 
     def stored_head(self) -> StoredHead:
-        return StoredHead.decode(self._get(self._tables.meta, HEAD_KEY, "head"))
+        value = self._get(self._tables.meta, HEAD_KEY, "head")
+        if value is None:
+            raise Corrupt("meta: the head of the log is missing")
+        return StoredHead.decode(value)
 
     def head(self) -> Head:
         return self.stored_head().head()
