@@ -35,7 +35,7 @@ MOUNTS = "\n".join(
     ("path", "kind"),
     [
         ("/", "ext4"),
-        ("/home/me", "ext4"),
+        ("/srv/me", "ext4"),
         ("/data", "xfs"),
         ("/data/jobs", "xfs"),
         ("/database", "ext4"),
