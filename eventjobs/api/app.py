@@ -60,6 +60,11 @@ ROUTES: tuple[web.RouteDef, ...] = (
 )
 
 
+RUNNER_OPTIONS = {"access_log": None, "auto_decompress": False}
+"""What `web.AppRunner` is to be told for this application: requests are not logged one by one, and encoded bodies,
+which are refused, not unpacked first."""
+
+
 def build_app(coordinator: Coordinator, edge: Edge | None = None) -> web.Application:
     """The application over a running coordinator, which stays its caller's to stop.
 

@@ -16,6 +16,8 @@ from eventjobs.api.problems import Problem, Refused
 from eventjobs.domain.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
 
 CONTENT_TYPE = "application/json"
+PLAIN = "identity"
+"""The content encoding that is none."""
 
 _syntax = msgspec.json.Decoder(msgspec.Raw)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -28,7 +30,12 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
     """
     if (request.content_length or 0) > BODY_BYTES_MAX:
         raise Refused(too_large())
-    text = await request.read()
+    if request.headers.get("Content-Encoding", PLAIN) != PLAIN:
+        raise Refused(Problem("unsupported_media_type", "the body must be sent without a content encoding"))
+    try:
+        text = await request.read()
+    except web.RequestPayloadError as error:
+        raise Refused(Problem("malformed_json", "the body ends in the middle or is garbled on the way")) from error
     if not text and may_be_absent:
         return Members({}, faults)
     if request.content_type != CONTENT_TYPE:

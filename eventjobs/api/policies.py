@@ -13,20 +13,21 @@ FIELD = "retry_policy"
 
 
 def read_policy(job: Members) -> RetryPolicy | None:
-    """The job's policy, the default one when it names none; None after a fault."""
+    """The job's policy, the default one when it names none; None or any other one after a fault."""
     policy = job.nested(FIELD)
     if policy is None:
         return job.read(FIELD, _no_object, DEFAULT_POLICY)
     named = policy.require("type", _policy_type)
+    fields = _numbers(*RetryPolicy.registry.values()) if named is None else _numbers(named)
+    numbers = {field: policy.read(field, number, default) for field, default in fields.items()}
+    policy.end()
     if named is None:
         return None
-    numbers = {field.name: policy.read(field.name, number, field.default) for field in _numbers(named)}
-    policy.end()
-    if None in numbers.values():
-        return None
-    asked = named(**numbers)
+    sound = {field: value for field, value in numbers.items() if value is not None}
+    asked = named(**sound)
     for field, message in policy_faults(asked):
-        policy.fault(field, message)
+        if field in sound:
+            policy.fault(field, message)
     return asked
 
 
@@ -36,8 +37,9 @@ def _policy_type(value: object) -> type[RetryPolicy]:
     raise Unfit(f"must be one of {', '.join(RetryPolicy.registry)}")
 
 
-def _numbers(policy: type[RetryPolicy]) -> list[attrs.Attribute]:
-    return [field for field in attrs.fields(policy) if field.init]
+def _numbers(*policies: type[RetryPolicy]) -> dict[str, float]:
+    """The numbers these policies have, and their defaults."""
+    return {field.name: field.default for policy in policies for field in attrs.fields(policy) if field.init}
 
 
 def _no_object(value: object) -> RetryPolicy:

@@ -56,7 +56,7 @@ def reason(value: object) -> str:
     """Why a job is canceled: printable characters and white space."""
     if type(value) is str and len(value) <= REASON_LENGTH_MAX and all(c.isprintable() or c.isspace() for c in value):
         return value
-    raise Unfit(f"must be a text of at most {REASON_LENGTH_MAX} printable characters")
+    raise Unfit(f"must be a text of at most {REASON_LENGTH_MAX} characters, printable or white space")
 
 
 def text(value: object) -> str:

@@ -1,0 +1,95 @@
+"""Bytes become members, or the right refusal: not JSON is 400 wherever it is, everything else is 422."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventjobs.api.body import parse
+from eventjobs.api.faults import Faults
+from eventjobs.domain.limits import BATCH_JOBS_MAX, FAULTS_REPORTED_MAX
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"[1",
+        b'{"a":1} x',
+        b'{"a":1,}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":-Infinity}',
+        b'{"a":01}',
+        b'{"a":1.}',
+        b'{"a":+1}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\\udc00\\ud800"}',
+        b'{"\\ud800":1}',
+        b'{"a":"\\x"}',
+        b'{"a":"\n"}',
+        b'{"a":"\xff"}',
+        b'{"a":["\xed\xa0\x80"]}',
+        b'{"\xff":1}',
+        b'[1, "\xff"]',
+        b"\xef\xbb\xbf{}",
+        b"{'a':1}",
+        '{"a":1}'.encode("utf-16"),
+        b'[{"a": nul}]',
+    ],
+)
+def test_what_is_no_json_text_is_malformed(problem_of, text):
+    """Bad UTF-8, lone surrogates, NaN and broken syntax are told as such, at any depth and in any type of body."""
+    problem = problem_of(parse, text, Faults())
+    assert problem.code == "malformed_json"
+    assert problem.detail.startswith("the body ")
+
+
+@pytest.mark.parametrize("text", [b"null", b"[]", b'"x"', b"1", b"true", b"[{}]", b"1e400"])
+def test_a_body_is_an_object(faults_of, text):
+    """Other JSON is well-formed, but no request."""
+    assert faults_of(parse, text, Faults()) == {"": "must be a JSON object"}
+
+
+@pytest.mark.parametrize("text", [b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b"[" * 50_000])
+def test_a_bottomless_body_is_refused_with_the_limit(faults_of, text):
+    """Nesting that no parser follows is told as a fault of the whole body."""
+    assert faults_of(parse, text, Faults()) == {"": "is nested deeper than 128 levels"}
+
+
+def test_faults_found_before_are_told_with_those_of_the_body(faults_of):
+    """A wrong header is not hidden by a body of the wrong type."""
+    faults = Faults()
+    faults.add("Eventjobs-Actor", "must be shorter")
+    assert set(faults_of(parse, b"[]", faults)) == {"Eventjobs-Actor", ""}
+
+
+def test_a_list_of_objects(faults_of):
+    """What is no object is named by its place; items beyond the limit are not looked at."""
+    faults = Faults()
+    body = parse(b'{"jobs":[{"a":1},2,{"b":[]},null,[]]}', faults)
+    assert len(body.require_objects("jobs", BATCH_JOBS_MAX)) == 2
+    assert set(faults_of(faults.refuse_if_any)) == {"jobs[1]", "jobs[3]", "jobs[4]"}
+
+    faults = Faults()
+    assert len(parse(b'{"jobs":[%s]}' % b",".join([b"{}"] * 1001), faults).require_objects("jobs", 1000)) == 1000
+    assert set(faults_of(faults.refuse_if_any)) == {"jobs"}
+
+
+@pytest.mark.parametrize("text", [b"{}", b'{"jobs":null}', b'{"jobs":{}}', b'{"jobs":"x"}'])
+def test_a_missing_list_is_a_fault(faults_of, text):
+    """Absent, null, or no list."""
+    faults = Faults()
+    assert parse(text, faults).require_objects("jobs", 1000) == []
+    assert set(faults_of(faults.refuse_if_any)) == {"jobs"}
+
+
+def test_a_refusal_does_not_grow_without_bound(problem_of):
+    """Beyond a bound the faults are only counted."""
+    faults = Faults()
+    for number in range(FAULTS_REPORTED_MAX + 5):
+        faults.add(f"f{number}", "is wrong")
+    errors = problem_of(faults.refuse_if_any).more["errors"]
+    assert len(errors) == FAULTS_REPORTED_MAX + 1
+    assert errors[-1] == {"path": "", "message": "and 5 faults more"}
