@@ -134,7 +134,7 @@ class LmdbEngine:
             except StoreError:
                 unchanged = False
             if unchanged:
-                return StorageFull(f"the disk is full ({error}); make room, nothing else is needed")
+                return _meaning(error, self.directory)
         return OutcomeUnknown(f"a commit failed and may or may not be on disk: {error}")
 
     @contextmanager
@@ -177,9 +177,9 @@ def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
     """An error of LMDB outside of a commit as one of the contract."""
     match error:
         case lmdb.MapFullError():
-            return StorageFull(f"the map of the store in {directory} is full ({error}); use a larger --map-size")
+            return StorageFull(f"the map of the store in {directory} is full ({error}); restart with a larger --map-size")
         case lmdb.DiskError():
-            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room")
+            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room, nothing else is needed")
         case lmdb.CorruptedError() | lmdb.PageNotFoundError():
             return Corrupt(f"{directory}/data.mdb is damaged: {error}")
     return StoreError(f"the store in {directory} cannot be used: {error}")

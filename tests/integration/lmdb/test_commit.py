@@ -1,0 +1,107 @@
+"""A commit that fails: what it means, and whether the store may go on."""
+
+from __future__ import annotations
+
+import lmdb
+import pytest
+
+from eventjobs.store.contract import OutcomeUnknown, StorageFull
+from eventjobs.testing import builders as b
+
+
+class FailingTransaction:
+    """An LMDB transaction whose commit fails, after it was done or instead of it."""
+
+    def __init__(self, txn: lmdb.Transaction, error: Exception, done: bool) -> None:
+        self._txn, self._error, self._done = txn, error, done
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._txn, name)
+
+    def commit(self) -> None:
+        if self._done:
+            self._txn.commit()
+        else:
+            self._txn.abort()
+        raise self._error
+
+
+def failing_commit(store, error: Exception, done: bool) -> None:
+    """Enqueue a job in a transaction whose commit fails."""
+    engine = store.engine
+    engine.begin().append(None, b.enqueued(), b.an_id(99), b.at(1), b.PRODUCER_ACTOR, b.PAYLOAD)
+    txn, transaction = engine._open
+    engine._open = FailingTransaction(txn, error, done), transaction
+    engine.commit()
+
+
+def size(engine) -> int:
+    with engine.read() as reader:
+        return reader.head().size
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (lmdb.DiskError("No space left on device"), "the disk .* is full .*make room, nothing else is needed"),
+        (lmdb.MapFullError("MDB_MAP_FULL"), "the map .* is full .*restart with a larger --map-size"),
+    ],
+)
+def test_no_space_at_the_commit_is_no_end(store, error, advice):
+    """When the store reads as before, nothing was written: the engine says what helps, and goes on when there is room."""
+    engine = store.open()
+    store.enqueue()
+    with pytest.raises(StorageFull, match=advice) as caught:
+        failing_commit(store, error, done=False)
+    assert caught.value.__cause__ is error
+    assert size(engine) == 1
+    assert store.enqueue().spec.position == 2
+
+
+def test_no_space_after_the_commit_is_unknown(store):
+    """When the head moved in spite of the error, nobody may be told that nothing was done."""
+    store.open()
+    with pytest.raises(OutcomeUnknown, match="may or may not be on disk: No space left"):
+        failing_commit(store, lmdb.DiskError("No space left on device"), done=True)
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("error", [lmdb.Error("Input/output error"), lmdb.PanicError("MDB_PANIC")])
+def test_any_other_error_is_unknown(store, error, done):
+    """After EIO or a panic the outcome is open, however the store reads."""
+    store.open()
+    with pytest.raises(OutcomeUnknown, match="may or may not be on disk") as caught:
+        failing_commit(store, error, done=done)
+    assert caught.value.__cause__ is error
+
+
+def test_no_space_and_a_store_that_cannot_be_read_is_unknown(store, monkeypatch):
+    """When the head cannot be read after the failure, nothing can be said."""
+    engine = store.open()
+    error = lmdb.DiskError("No space left on device")
+    engine.begin().append(None, b.enqueued(), b.an_id(99), b.at(1), b.PRODUCER_ACTOR, b.PAYLOAD)
+    txn, transaction = engine._open
+    engine._open = FailingTransaction(txn, error, done=False), transaction
+
+    class Panicked:
+        def begin(self) -> None:
+            raise lmdb.PanicError("MDB_PANIC")
+
+        def close(self) -> None:
+            """Closed by the fixture."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_env", Panicked())
+        with pytest.raises(OutcomeUnknown):
+            engine.commit()
+
+
+def test_a_commit_that_wrote_nothing_moves_nothing(store):
+    """A transaction without an append leaves head and file as they are."""
+    store.open()
+    store.enqueue()
+    before = store.rows()
+    store.open()
+    with store.commit() as handler:
+        assert handler.lease(b.lease(), ["nobody's"], None, 1) == []
+    assert store.rows() == before
