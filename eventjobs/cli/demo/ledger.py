@@ -63,12 +63,12 @@ class Ledger:
         story.counts[event["type"]] += 1
         self._follow(story, event)
 
-    def held_by(self, worker: str, kind: str, since: datetime) -> set[Taken]:
-        """The jobs of a kind that the worker holds and got at `since` or later, as far as the log was read."""
+    def held_by(self, worker: str, kind: str, since: datetime, until: datetime) -> set[Taken]:
+        """The jobs of a kind that the worker holds and got between the times, as far as the log was read."""
         return {
             Taken(job_id, story.token, worker)
             for job_id, story in self.stories.items()
-            if story.holder == worker and story.kind == kind and story.leased_at >= since
+            if story.holder == worker and story.kind == kind and since <= story.leased_at <= until
         }
 
     def succeeded(self) -> int:

@@ -25,6 +25,8 @@ LEASE_SECONDS = 2
 WORKERS = ("worker-1", "worker-2", "worker-3")
 FREEZE_AT, KILL_AT = 1 / 4, 1 / 2
 """Shares of the jobs that are done by then."""
+SURELY_BEGUN, MAYBE_ENDED = 0.2, 0.7
+"""Shares of a slow job's time since its lease, between which its handler is at work."""
 ACT_SECONDS = 60
 """How long the demo waits for any one thing before it calls it off."""
 
@@ -104,28 +106,35 @@ class Show:
         )
 
     def _catch(self, worker: Process) -> set[Taken]:
-        """Freeze the worker while it surely works on slow jobs; these jobs.
+        """Freeze the worker in the middle of slow jobs; these jobs.
 
-        They were leased so shortly before that their handlers cannot have come to an end.
+        They were leased so long before that their handlers have begun, and so shortly before that none has ended.
         """
 
         def caught() -> set[Taken]:
             worker.freeze()
-            since = datetime.now(UTC) - timedelta(seconds=SLOW_SECONDS / 2)
+            now = datetime.now(UTC)
             self._follow()
-            held = self._ledger.held_by(worker.name, SLOW_KIND, since)
+            begun, ended = (now - timedelta(seconds=share * SLOW_SECONDS) for share in (SURELY_BEGUN, MAYBE_ENDED))
+            held = self._ledger.held_by(worker.name, SLOW_KIND, since=ended, until=begun)
             if not held:
                 worker.thaw()
             return held
 
-        return self._watch(f"{worker.name} to hold a slow job", caught)
+        return self._watch(f"{worker.name} to be in the middle of a slow job", caught)
 
     def _thaw(self, worker: Process, held: set[Taken]) -> Taken:
-        """Thaw the worker once its leases are over; one of them, whose late completion the coordinator refused."""
+        """Thaw the worker once its leases are over; one of them, whose late completion the coordinator refused.
+
+        A worker may learn from a refused renewal that it is late before it has a completion to send; then it is
+        frozen once more.
+        """
         self._watch(f"the leases of {worker.name} to run out", lambda: held <= set(self._ledger.expired))
         worker.thaw()
         self._tell(f"thawed {worker.name} (SIGCONT); the leases it had are over, and what it sends for them is late")
-        return self._watch("a late completion to be refused", lambda: next(iter(held & self._late_completions()), None))
+        self._watch(f"{worker.name} to learn that it is late", lambda: held <= _given_up(worker))
+        completions = [taken for taken in self._late_completions() if taken.worker == worker.name]
+        return completions[0] if completions else self._thaw(worker, self._catch(worker))
 
     def _late_completions(self) -> set[Taken]:
         """Expired leases whose completion was refused later, as the coordinator's log lines tell."""
@@ -222,6 +231,15 @@ class Show:
             seconds=round(time.monotonic() - self._began, 1),
             faults=faults,
         )
+
+
+def _given_up(worker: Process) -> set[Taken]:
+    """The leases the worker was told it had lost, as its log lines tell: at a renewal, or at the completion."""
+    return {
+        Taken(line["job_id"], line["token"], worker.name)
+        for line in worker.lines()
+        if line["event"] in ("lease_lost", "outcome_refused")
+    }
 
 
 def _read_on(remote: Remote, ledger: Ledger) -> None:

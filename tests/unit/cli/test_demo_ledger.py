@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -65,13 +65,15 @@ def test_a_sound_log_has_no_fault() -> None:
 
 
 def test_who_holds_what_is_known() -> None:
-    """Only jobs of the kind, held by the worker, leased since the time."""
+    """Only jobs of the kind, held by the worker, leased between the times."""
     log = Log()
     for job, kind, worker in (("a", "k", "w"), ("b", "k", "v"), ("c", "other", "w"), ("d", "k", "w")):
         log.add(job, "job_enqueued", kind=kind).leased(job, 1, worker)
     ledger = folded(log.completed("d", 1))
-    assert ledger.held_by("w", "k", datetime(2030, 1, 1, 12, tzinfo=UTC)) == {Taken("a", 1, "w")}
-    assert ledger.held_by("w", "k", datetime(2030, 1, 1, 12, 0, 1, tzinfo=UTC)) == set()
+    noon, second = datetime(2030, 1, 1, 12, tzinfo=UTC), timedelta(seconds=1)
+    assert ledger.held_by("w", "k", noon, noon) == {Taken("a", 1, "w")}
+    assert ledger.held_by("w", "k", noon + second, noon + 2 * second) == set()
+    assert ledger.held_by("w", "k", noon - 2 * second, noon - second) == set()
 
 
 @pytest.mark.parametrize(
