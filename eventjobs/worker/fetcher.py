@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from attrs import define
 
 from eventjobs.client.answers import Job
+from eventjobs.client.errors import Refused
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Holdings
 from eventjobs.worker.outage import Outage
@@ -59,9 +60,8 @@ class Fetcher:
                 await self._holdings.changed()
             request = self._unanswered = self._next_request()
             asked_at = loop.time()
-            jobs = await self._outage.insist(lambda request=request: self._ask(request, self._settings.poll_seconds))
-            # nothing is awaited from here until the jobs are started: a cut in between must not forget them
-            self._unanswered = None
+            jobs = await self._answer(request, self._settings.poll_seconds)
+            # nothing was awaited since the answer came: a cut cannot fall between it and the start of the jobs
             for job in jobs:
                 start(job)
             if jobs and request.attempts > 1:
@@ -82,13 +82,21 @@ class Fetcher:
         if request is None:
             return ()
         request.max_jobs = 1
-        jobs = await self._outage.insist(lambda: self._ask(request, 0.0))
-        self._unanswered = None
-        return jobs
+        return await self._answer(request, 0.0)
 
     def _next_request(self) -> Request:
         self._number += 1
         return Request(f"{self._prefix}-{self._number}", self._holdings.free_slots)
+
+    async def _answer(self, request: Request, wait_seconds: float) -> Sequence[Job]:
+        """The answer to a request, however often it takes. A refusal is one too; being canceled leaves it unanswered."""
+        try:
+            jobs = await self._outage.insist(lambda: self._ask(request, wait_seconds))
+        except Refused:
+            self._unanswered = None
+            raise
+        self._unanswered = None
+        return jobs
 
     async def _ask(self, request: Request, wait_seconds: float) -> Sequence[Job]:
         request.attempts += 1

@@ -46,6 +46,8 @@ class Shift:
 
         Raises Refused when the coordinator will not serve this worker, after the same handing over.
         """
+        if stop.is_set():
+            return
         self._log_start()
         fetching = asyncio.create_task(self._fetcher.run(self._runner.start, self._keeper.renew_soon))
         services = [asyncio.create_task(self._keeper.run()), asyncio.create_task(self._settler.run())]
