@@ -1,0 +1,1 @@
+"""Offline programs over a store, and the bench."""
