@@ -7,7 +7,7 @@ all that can still go on comes to an end, and to a good one: the absence of stuc
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from attrs import define, field, frozen
@@ -34,6 +34,9 @@ class World(Protocol[S]):
 
     def calm_moves(self, state: S) -> Iterable[Move[S]]:
         """Everything that can still happen once faults have ended. None leads back to where it came from."""
+
+    def calm(self, state: S) -> S:
+        """A state with the same calm ways on, one for many that differ in what only matters while there are faults."""
 
     def ended(self, state: S) -> bool:
         """Whether nothing is left to be done."""
@@ -101,11 +104,10 @@ def run_dry(world: World[S], explored: Explored[S]) -> tuple[int, CounterExample
     Counts the states met on the calm ways. A counter-example is a way that stops before all is done, that comes
     round to a state it has met, or that breaks a promise. It starts from a nearest state that has one.
     """
-    calm = _Calm(world)
+    calm = _Calm(world, world.calm)
     for state in explored.came_from:
-        found = calm.fault_from(state)
-        if found is not None:
-            moves, broken = found
+        if calm.fault_from(state) is not None:
+            moves, broken = _Calm(world, lambda each: each).fault_from(state)  # once more, in the state's own words
             steps = (*_steps_to(world, explored.came_from, state), "faults end", *map(world.tell, moves))
             return len(calm.sound), CounterExample(steps, broken)
     return len(calm.sound), None
@@ -116,10 +118,12 @@ class _Calm(Generic[S]):
     """Depth-first search of the calm ways. `sound` are the states from which every way was seen to end well."""
 
     world: World[S]
+    simplified: Callable[[S], S]
     sound: set[S] = field(factory=set)
 
     def fault_from(self, state: S) -> tuple[list[tuple], str] | None:
         """The moves of a bad way from the state and what is wrong with it; None when there is no such way."""
+        state = self.simplified(state)
         if state in self.sound:
             return None
         trail: dict[S, Iterator[Move[S]]] = {}
@@ -130,7 +134,7 @@ class _Calm(Generic[S]):
                 if not moves and not self.world.ended(state):
                     return taken, "nothing more can happen, and not all is done"
                 trail[state] = iter(moves)
-            move = next((each for each in trail[state] if each.broken or each.after not in self.sound), None)
+            move = next(trail[state], None)
             if move is None:
                 self.sound.add(state)
                 del trail[state]
@@ -138,11 +142,13 @@ class _Calm(Generic[S]):
                     return None
                 state = next(reversed(trail))
                 taken.pop()
-            elif move.broken is not None or move.after in trail:
+                continue
+            after = self.simplified(move.after)
+            if move.broken is not None or after in trail:
                 return [*taken, move.what], move.broken or "this goes round for ever"
-            else:
+            if after not in self.sound:
                 taken.append(move.what)
-                state = move.after
+                state = after
 
 
 def _steps_to(world: World[S], came_from: dict[S, S | None], state: S) -> list[str]:
