@@ -1,0 +1,164 @@
+"""The client repeats what is safe to repeat, within its budget, and never what was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from eventjobs import Client, NewJob, Retry, Timeouts
+from eventjobs.client import BadAnswer, Completion, JobNotFound, StaleToken, StorageFull, Unavailable, Unreachable
+
+QUICK = Retry(attempts=4, first_wait_seconds=0.01, longest_wait_seconds=0.05)
+
+
+async def test_an_enqueue_is_repeated_under_one_key(script, says, breaks, document):
+    """A lost answer is asked for again; the made-up key keeps it one job."""
+    script.answer(breaks, breaks, says(document, 201))
+    async with Client(script.url, retry=QUICK) as client:
+        job = await client.enqueue("work", {"n": 1})
+        assert (job.id, job.payload) == (document["id"], {"n": 1})
+        keys = [asked.json["idempotency_key"] for asked in script.asked]
+        assert len(keys) == 3
+        assert len(set(keys)) == 1
+        await client.enqueue("work", {"n": 1})
+        assert script.asked[-1].json["idempotency_key"] != keys[0]
+        await client.enqueue("work", idempotency_key="mine")
+        assert script.asked[-1].json["idempotency_key"] == "mine"
+
+
+async def test_a_batch_is_repeated_under_its_keys(script, says, breaks, document):
+    """Each job of a batch has a key of its own, the same at each attempt."""
+    script.answer(breaks, says({"jobs": [document] * 3, "created": 3}, 201))
+    async with Client(script.url, retry=QUICK) as client:
+        done = await client.enqueue_many([NewJob("a"), NewJob("b", idempotency_key="mine"), NewJob("c")])
+    assert (len(done.jobs), done.created) == (3, 3)
+    first, second = ([job["idempotency_key"] for job in asked.json["jobs"]] for asked in script.asked)
+    assert first == second
+    assert first[1] == "mine"
+    assert len(set(first)) == 3
+
+
+async def test_a_lease_is_repeated_under_one_request_id(script, says, breaks):
+    """A lost answer takes no second set of jobs; the next call does."""
+    script.answer(breaks, says({"jobs": []}))
+    async with Client(script.url, retry=QUICK) as client:
+        assert await client.lease("w") == []
+        await client.lease("w")
+        await client.lease("w", request_id="mine")
+    ids = [asked.json["request_id"] for asked in script.asked]
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[3] == "mine"
+
+
+async def test_not_now_is_asked_again_when_it_says(script, says, refuses, document):
+    """Retry-After goes before the client's own patience."""
+    script.answer(refuses(503, "overloaded", {"Retry-After": "1"}), says(document))
+    async with Client(script.url, retry=QUICK) as client:
+        await client.job(document["id"])
+    first, second = script.asked
+    assert 1.0 <= second.at - first.at < 2.5
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_a_gateway_without_a_coordinator_behind_it_is_asked_again(script, says, status, document):
+    """Its answer is not the coordinator's."""
+    script.answer(says(b"<html>bad gateway</html>", status, kind="text/html"), says(document))
+    async with Client(script.url, retry=QUICK) as client:
+        assert (await client.job(document["id"])).id == document["id"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(404, "job_not_found", JobNotFound), (409, "stale_token", StaleToken), (507, "storage_full", StorageFull)],
+)
+async def test_a_refusal_is_final(script, refuses, status, code, kind):
+    """It is raised at once and not asked for again."""
+    script.answer(refuses(status, code))
+    async with Client(script.url, retry=QUICK) as client:
+        with pytest.raises(kind, match="why"):
+            await client.complete("id", 1, "result")
+    assert len(script.asked) == 1
+
+
+async def test_the_budget_of_attempts_ends(script, breaks, refuses):
+    """The last error is raised, with its cause."""
+    script.answer(breaks)
+    async with Client(script.url, retry=QUICK) as client:
+        with pytest.raises(Unreachable, match="no answer from http://127.0.0.1") as caught:
+            await client.cancel("id")
+        assert caught.value.__cause__ is not None
+        assert len(script.asked) == 4
+        script.answer(refuses(503, "shutting_down"))
+        with pytest.raises(Unavailable):
+            await client.cancel("id")
+        assert len(script.asked) == 8
+
+
+async def test_without_a_coordinator_the_client_says_where_it_looked():
+    """A refused connection is an Unreachable."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with Client(f"http://127.0.0.1:{port}", retry=Retry.never()) as client:
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+            await client.health()
+
+
+async def test_an_answer_that_does_not_come_is_given_up(script, hangs):
+    """Silence is bounded; a long-poll may take the time it asked for on top."""
+    script.answer(hangs)
+    async with Client(script.url, retry=Retry.never(), timeouts=Timeouts(answer_seconds=0.2)) as client:
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            await client.stats()
+        assert time.monotonic() - began < 2
+        with pytest.raises(Unreachable):
+            await client.lease("w", wait_seconds=0.5)
+        assert 0.7 <= time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"not json", b'{"jobs": 1}', b"\xff", b"[" * 100_000])
+async def test_an_answer_of_another_shape_is_not_believed(script, says, body):
+    """Something else listens there."""
+    script.answer(says(body))
+    async with Client(script.url, retry=QUICK) as client:
+        with pytest.raises(BadAnswer):
+            await client.stats()
+    assert len(script.asked) == 1
+
+
+async def test_refusals_in_a_foreign_form_are_not_believed(script, says):
+    """A redirect, a web server's 404 or a broken problem document is no word of a coordinator."""
+    async with Client(script.url, retry=QUICK) as client:
+        for step in (
+            says(b"", 302, {"Location": "/elsewhere"}),
+            says(b"<h1>404</h1>", 404, kind="text/html"),
+            says(b"{", 409, kind="problem+json"),
+            says({"title": "no code"}, 409, kind="problem+json"),
+        ):
+            script.answer(step)
+            with pytest.raises(BadAnswer):
+                await client.stats()
+
+
+async def test_as_many_results_as_items_must_come(script, says):
+    """Otherwise nobody knows which is whose."""
+    script.answer(says({"results": []}))
+    async with Client(script.url, retry=QUICK) as client:
+        with pytest.raises(BadAnswer, match="1 items were sent"):
+            await client.complete_many([Completion("id", 1)])
+
+
+async def test_canceling_a_call_ends_it(script, hangs):
+    """A long-poll in flight can be cut at any time."""
+    script.answer(hangs)
+    async with Client(script.url) as client:
+        call = asyncio.create_task(client.lease("w", wait_seconds=60))
+        async with asyncio.timeout(5):
+            while not script.asked:
+                await asyncio.sleep(0.01)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
