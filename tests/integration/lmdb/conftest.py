@@ -1,4 +1,4 @@
-"""A store in a directory of its own, opened, closed, damaged and opened again, and programs in processes of their own."""
+"""A store that is opened, closed, damaged and opened again, and programs in processes of their own."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ class Store:
     def raw(self, write: bool = False) -> Iterator[lmdb.Transaction]:
         """A transaction of LMDB itself on the closed store, as another program would have it; see `database`."""
         self.close()
-        with lmdb.open(str(self.directory), max_dbs=128, map_size=MAP_SIZE) as self._env:
-            with self._env.begin(write=write) as txn:
-                yield txn
+        self._env = lmdb.open(str(self.directory), max_dbs=128, map_size=MAP_SIZE)
+        with self._env, self._env.begin(write=write) as txn:
+            yield txn
 
     def database(self, name: str, txn: lmdb.Transaction) -> object:
         return self._env.open_db(name.encode(), txn=txn, create=False)
@@ -143,5 +143,5 @@ def _started(program: str, *arguments: object) -> Iterator[subprocess.Popen[str]
 
 @pytest.fixture(scope="session")
 def started_program() -> Callable:
-    """Starts a Python program in a process of its own, and kills it at the end: a context manager. (text, *arguments)"""
+    """Starts a Python program in a process of its own, killed at the end of the context. (text, *arguments)"""
     return _started

@@ -48,7 +48,7 @@ def size(engine) -> int:
     ],
 )
 def test_no_space_at_the_commit_is_no_end(store, error, advice):
-    """When the store reads as before, nothing was written: the engine says what helps, and goes on when there is room."""
+    """When the store reads as before, nothing was written: the engine says what helps, and goes on."""
     engine = store.open()
     store.enqueue()
     with pytest.raises(StorageFull, match=advice) as caught:

@@ -24,9 +24,14 @@ def fill(store) -> int:
 def overfill(store) -> None:
     """Enqueue jobs, small and smaller, until not one fits: the reserve is gone too."""
     for payload in (PAYLOAD, b.content('"' + "x" * 3_000 + '"'), None):
-        with pytest.raises(StorageFull, match="map .*is full.*--map-size"):
-            while True:
-                store.enqueue(payload=payload)
+        with pytest.raises(StorageFull, match=r"map .*is full.*--map-size"):
+            again(store.enqueue, payload=payload)
+
+
+def again(step, **members) -> None:
+    """Do it until it raises."""
+    for _ in range(10_000):
+        step(**members)
 
 
 def test_new_work_is_refused_while_there_is_a_reserve(store):
@@ -123,6 +128,4 @@ def test_no_step_meets_a_full_map_in_another_way(store, step):
         store.enqueue(payload=None)
     overfill(store)
     with pytest.raises(StorageFull):
-        for _ in range(1_000):
-            steps[step]()
-            store.enqueue(payload=None)
+        again(lambda: (steps[step](), store.enqueue(payload=None)))

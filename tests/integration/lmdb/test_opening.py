@@ -145,7 +145,8 @@ def test_a_newer_format_is_refused_untouched(store):
         newer = msgspec.msgpack.encode(FORMAT_VERSION + 1)
         txn.put(FORMAT_KEY, seal(FORMAT_KEY, newer), db=store.database("meta", txn))
     before = files(store.directory)
-    with pytest.raises(StoreError, match=f"has format {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}; use a newer one") as caught:
+    refusal = f"has format {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}; use a newer one"
+    with pytest.raises(StoreError, match=refusal) as caught:
         store.open()
     assert not isinstance(caught.value, Corrupt)
     assert files(store.directory) == before

@@ -77,7 +77,11 @@ def test_old_requests_do_not_pile_up(fold):
 
 @given(
     steps=st.lists(
-        st.tuples(st.integers(0, 3), st.sampled_from(["lease", "renew", "release", "complete", "cancel"]), st.integers(1, 9)),
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from(["lease", "renew", "release", "complete", "cancel"]),
+            st.integers(1, 9),
+        ),
         max_size=30,
     )
 )

@@ -50,9 +50,10 @@ def test_a_stored_frontier_goes_on_where_it_stopped(entries, stop):
 def test_every_leaf_counts(entries, data):
     """A leaf that is changed, dropped or swapped with a different one changes the root."""
     place = data.draw(st.integers(0, len(entries) - 1))
-    others = [entries[:place] + [entries[place] + b"!"] + entries[place + 1 :], entries[:place] + entries[place + 1 :]]
+    before, after = entries[:place], entries[place + 1 :]
+    others = [[*before, entries[place] + b"!", *after], before + after]
     if place and entries[place] != entries[place - 1]:
-        others.append([*entries[: place - 1], entries[place], entries[place - 1], *entries[place + 1 :]])
+        others.append([*before[:-1], entries[place], before[-1], *after])
     roots = set()
     for each in [entries, *others]:
         frontier = Frontier()

@@ -69,7 +69,10 @@ def test_the_index_holds_the_waiting_jobs_and_no_others(fold, jobs, steps):
     )
 
 
-@given(jobs=st.lists(st.tuples(names, names, st.integers(-2, 2), times), min_size=1, max_size=40), limit=st.integers(1, 5))
+@given(
+    jobs=st.lists(st.tuples(names, names, st.integers(-2, 2), times), min_size=1, max_size=40),
+    limit=st.integers(1, 5),
+)
 def test_rows_read_are_bounded_by_lanes_and_limit(fold, jobs, limit):
     """However many jobs wait, a lease reads a few rows a lane and priority, and one a job it takes."""
     ready = built(fold, jobs)

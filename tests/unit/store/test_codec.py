@@ -79,7 +79,9 @@ def test_a_broken_job_row_is_corrupt(row):
         decode_job(row)
 
 
-@pytest.mark.parametrize(("old", "new"), [(b"default", b"def\xffult"), (b"queued", b"queuee"), (b"exponential", b"exponentiax")])
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"default", b"def\xffult"), (b"queued", b"queuee"), (b"exponential", b"exponentiax")]
+)
 def test_a_job_row_with_a_foreign_text_is_corrupt(old, new):
     """Text that is not UTF-8, a state or a policy that does not exist: all are found."""
     row = encode_job(evolve(None, RECORD))

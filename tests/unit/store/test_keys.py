@@ -25,7 +25,13 @@ def test_a_name_ends_with_a_zero_byte():
 
 @pytest.mark.parametrize(
     ("number", "digits"),
-    [(0, "80" + "00" * 7), (1, "80" + "00" * 6 + "01"), (-1, "7f" + "ff" * 7), (NUMBER_MIN, "00" * 8), (NUMBER_MAX, "ff" * 8)],
+    [
+        (0, "80" + "00" * 7),
+        (1, "80" + "00" * 6 + "01"),
+        (-1, "7f" + "ff" * 7),
+        (NUMBER_MIN, "00" * 8),
+        (NUMBER_MAX, "ff" * 8),
+    ],
 )
 def test_a_number_turns_its_sign_bit(number, digits):
     """A number is 8 bytes, big-endian, the sign bit turned, so that bytes sort as numbers do."""
