@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from io import BytesIO
 
 import aiohttp
@@ -114,3 +115,16 @@ async def api() -> AsyncIterator[Api]:
         coordinator.drain()
     await runner.cleanup()
     await coordinator.stop()
+
+
+@pytest.fixture
+def lease_began(api: Api, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once a lease request is with the coordinator, its first attempt in the queue."""
+    began, lease = asyncio.Event(), api.coordinator.lease
+
+    def told_lease(*args: object, **kwargs: object) -> Awaitable[list]:
+        asyncio.get_running_loop().call_soon(began.set)
+        return lease(*args, **kwargs)
+
+    monkeypatch.setattr(api.coordinator, "lease", told_lease)
+    return began

@@ -194,19 +194,12 @@ async def test_a_full_store_takes_no_new_jobs(api):
     assert (await api.call("POST", f"/jobs/{job}/complete", {"token": 1})).status == 200
 
 
-async def test_a_draining_coordinator_refuses_commands_and_can_be_read(api, monkeypatch):
+async def test_a_draining_coordinator_refuses_commands_and_can_be_read(api, lease_began):
     """503 for what would write; waiting leases end with nothing; reading and health go on, readiness ends."""
     job = (await api.enqueue())["id"]
     assert (await api.call("GET", "/readyz")).json == {"status": "ready"}
-    called, lease = asyncio.Event(), api.coordinator.lease
-
-    async def told_lease(*args, **kwargs):
-        called.set()
-        return await lease(*args, **kwargs)
-
-    monkeypatch.setattr(api.coordinator, "lease", told_lease)
     waiting = asyncio.ensure_future(api.call("POST", "/lease", {"worker": "w", "queues": ["none"], "wait_seconds": 60}))
-    await called.wait()
+    await lease_began.wait()
     api.coordinator.drain()
     assert (await waiting).json == {"jobs": []}
     for path, body in (
