@@ -31,7 +31,7 @@ def test_every_act_is_played_and_the_log_proves_it(tmp_path: Path) -> None:
     assert told["faults"] == []
     events = told["events"]
     assert told["jobs"] == events["job_enqueued"] == events["job_completed"] == FILES
-    assert told["expired_leases"] >= 2, "one of the killed worker and one of the frozen one"
+    assert {"worker-1", "worker-2"} <= told["expired_leases"].keys(), "of the killed worker and of the frozen one"
     assert told["late_completions_refused"] >= 2, "one of the thawed worker and one of the demo itself"
     assert events["attempt_failed"] >= 2 * FILES // 25
     assert events["job_died"] >= FILES // 50

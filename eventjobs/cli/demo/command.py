@@ -53,10 +53,11 @@ def demo(files: int | None, keep: bool, as_json: bool) -> None:
         _remove(directory, keep)
         raise
     _remove(directory, keep or bool(outcome.faults))
-    _finish(outcome, as_json)
+    finish(outcome, as_json)
 
 
-def _finish(outcome: Outcome, as_json: bool) -> None:
+def finish(outcome: Outcome, as_json: bool) -> None:
+    """Tell what happened. Raises Refused when there are faults."""
     if as_json:
         output.print_json(orjson.dumps(outcome.document()))
     else:

@@ -69,8 +69,10 @@ def library_files() -> list[str]:
 
 
 def _usable(path: str) -> bool:
-    """Whether the path is a file of its own that can be read, with a name that JSON can carry."""
-    return os.path.isfile(path) and not os.path.islink(path) and os.access(path, os.R_OK) and path.isprintable()
+    """Whether the path is a file of its own that can be read, with a name that JSON can carry, and no static archive
+    (that of the interpreter lies there as well, and is as big as all the rest)."""
+    kept = os.path.isfile(path) and not os.path.islink(path) and not path.endswith(".a")
+    return kept and os.access(path, os.R_OK) and path.isprintable()
 
 
 def plan(paths: list[str]) -> list[Task]:

@@ -17,14 +17,14 @@ class Outcome:
     """The numbers, and the faults: empty when all is well.
 
     All is counted in the log, but for the refusals: they leave no trace there, and are counted in the lines that the
-    coordinator's process wrote.
+    coordinator's process wrote. `expired_leases` is by worker.
     """
 
     jobs: int
     bytes: int
     compressed_bytes: int
     events: dict[str, int]
-    expired_leases: int
+    expired_leases: dict[str, int]
     late_completions_refused: int
     late_renewals_refused: int
     log_events: int
@@ -37,13 +37,17 @@ class Outcome:
         return attrs.asdict(self)
 
 
+def _by_worker(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{number} of {worker}" for worker, number in sorted(numbers.items()))
+
+
 def print_outcome(console: Console, outcome: Outcome) -> None:
     """The table, and what is wrong."""
     count = outcome.events.get
     rows = (
         ("jobs, one for each file", outcome.jobs, f"{outcome.bytes:,} bytes, compressed {outcome.compressed_bytes:,}"),
         ("leases", count("job_leased", 0), f"renewed {count('lease_renewed', 0):,} times"),
-        ("leases that ran out", outcome.expired_leases, "of the killed and the frozen worker"),
+        ("leases that ran out", sum(outcome.expired_leases.values()), _by_worker(outcome.expired_leases)),
         ("late completions refused", outcome.late_completions_refused, "by the token; none is in the log"),
         ("late renewals refused", outcome.late_renewals_refused, "the same"),
         ("retries", count("attempt_failed", 0), "failed attempts that were tried again"),
