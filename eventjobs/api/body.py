@@ -44,6 +44,7 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
 
 
 def too_large() -> Problem:
+    """The problem of a body above the limit."""
     return Problem("too_large", f"a body has at most {BODY_BYTES_MAX} bytes")
 
 

@@ -80,6 +80,7 @@ def canonical_id(name: object) -> str | None:
 
 
 def no_such_job() -> Rejection:
+    """What is said of an id that no job has."""
     return Rejection(Code.JOB_NOT_FOUND, "there is no job with this id")
 
 

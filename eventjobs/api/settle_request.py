@@ -36,6 +36,7 @@ Read = Callable[[Members, Asked], Command]
 
 
 def read_renew(item: Members, asked: Asked) -> Renew:
+    """A longer lease; left out, as long as it was taken for."""
     return Renew(
         job_id=asked.job_id,
         token=item.require("token", token),
@@ -46,6 +47,7 @@ def read_renew(item: Members, asked: Asked) -> Renew:
 
 
 def read_complete(item: Members, asked: Asked) -> Complete:
+    """Success, with the result as it was sent."""
     result = item.content("result")
     return Complete(
         job_id=asked.job_id,
@@ -57,6 +59,7 @@ def read_complete(item: Members, asked: Asked) -> Complete:
 
 
 def read_fail(item: Members, asked: Asked) -> Fail:
+    """A failed attempt."""
     return Fail(
         job_id=asked.job_id,
         token=item.require("token", token),
@@ -70,12 +73,15 @@ def read_fail(item: Members, asked: Asked) -> Fail:
 
 
 def read_release(item: Members, asked: Asked) -> Release:
+    """The job back, unharmed."""
     return Release(job_id=asked.job_id, token=item.require("token", token), now=asked.now, actor=asked.actor)
 
 
 def read_cancel(item: Members, asked: Asked) -> Cancel:
+    """An end, for a reason that may be left out."""
     return Cancel(job_id=asked.job_id, reason=item.read("reason", reason), now=asked.now, actor=asked.actor)
 
 
 def read_requeue(item: Members, asked: Asked) -> Requeue:
+    """A fresh set of attempts."""
     return Requeue(job_id=asked.job_id, now=asked.now, actor=asked.actor)

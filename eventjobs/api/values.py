@@ -60,12 +60,14 @@ def reason(value: object) -> str:
 
 
 def text(value: object) -> str:
+    """Any text."""
     if type(value) is str:
         return value
     raise Unfit("must be a text")
 
 
 def flag(value: object) -> bool:
+    """A boolean."""
     if type(value) is bool:
         return value
     raise Unfit("must be true or false")
