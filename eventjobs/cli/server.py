@@ -11,7 +11,7 @@ import click
 from aiohttp import web
 from attrs import frozen
 
-from eventjobs.api.app import build_app
+from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.cli import exits
 from eventjobs.cli.signals import StopSignals
 from eventjobs.coordinator.coordinator import Coordinator
@@ -41,7 +41,7 @@ class Server:
         self._remove_port_file()
         coordinator = await self._start()
         stop = StopSignals()
-        runner = web.AppRunner(build_app(coordinator), access_log=None, shutdown_timeout=FINISH_SECONDS)
+        runner = web.AppRunner(build_app(coordinator), **RUNNER_OPTIONS, shutdown_timeout=FINISH_SECONDS)
         try:
             await runner.setup()
             await self._listen(runner)
