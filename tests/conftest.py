@@ -1,4 +1,4 @@
-"""What the whole suite shares: a real coordinator, and Hypothesis profiles, chosen with HYPOTHESIS_PROFILE.
+"""What the whole suite shares: a real coordinator, and how hard the tests try, chosen with EVENTJOBS_PROFILE.
 
 `quick`, the default, and `ci` draw the same examples every time, `ci` more of them; `deep` draws many other examples
 at each run and prints how to reproduce a failure.
@@ -18,7 +18,7 @@ from eventjobs.testing.processes import CoordinatorProcess
 settings.register_profile("quick", max_examples=50, stateful_step_count=30, derandomize=True, deadline=None)
 settings.register_profile("ci", max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=3_000, stateful_step_count=100, print_blob=True, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+settings.load_profile(os.environ.get("EVENTJOBS_PROFILE", "quick"))
 
 
 @pytest.fixture
