@@ -111,6 +111,8 @@ def test_a_cell_is_what_decide_does(row, column):
 def test_a_job_that_died_by_expiry_takes_no_failure():
     """Its worker has failed nothing, so a failure with the last token is stale."""
     dead = given(
-        b.enqueued(max_attempts=1), b.leased(token=TOKEN), b.died(cause=DeathCause.LEASE_EXPIRED, token=TOKEN, error=None)
+        b.enqueued(max_attempts=1),
+        b.leased(token=TOKEN),
+        b.died(cause=DeathCause.LEASE_EXPIRED, token=TOKEN, error=None),
     )
     assert in_words(dead.when(b.fail(token=TOKEN)).decision) == "`stale_token`"
