@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from eventjobs.coordinator.clock import Clock
+from eventjobs.coordinator.clock import PACE_MAX, Clock
 from eventjobs.domain.limits import MICROSECONDS
 
 SLEEP_SECONDS_MAX = 3_600.0
-"""One timer of the event loop; longer waits are made of several. The clock may run slower than the loop's."""
+"""One timer of the event loop; longer waits are made of several."""
 SLEEP_SECONDS_MIN = 0.001
+NEAR_SECONDS = 1.0
+"""What is nearer is slept in one piece. The clock may run faster than the loop's: from further away the alarm looks
+again before the earliest moment at which the time can have come, so it is never late by more than half of this."""
 
 
 class Alarm:
@@ -35,8 +38,9 @@ class Alarm:
         self._time = self._timer = None
 
     def _sleep(self) -> None:
-        seconds = max(SLEEP_SECONDS_MIN, (self._time - self._clock.now()) / MICROSECONDS)
-        self._timer = asyncio.get_running_loop().call_later(min(seconds, SLEEP_SECONDS_MAX), self._awake)
+        left = (self._time - self._clock.now()) / MICROSECONDS
+        seconds = left if left <= NEAR_SECONDS else min(left / PACE_MAX, SLEEP_SECONDS_MAX)
+        self._timer = asyncio.get_running_loop().call_later(max(seconds, SLEEP_SECONDS_MIN), self._awake)
 
     def _awake(self) -> None:
         if self._clock.now() < self._time:

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+PACE_MAX = 1.5
+"""How fast a clock may run, measured by the event loop's time."""
+
 
 class Clock(Protocol):
-    """Where "now" comes from: microseconds since 1970 UTC, never decreasing."""
+    """Where "now" comes from: microseconds since 1970 UTC, never decreasing, never faster than PACE_MAX."""
 
     def now(self) -> int: ...
 
