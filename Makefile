@@ -10,7 +10,7 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL_FROM := pyproject.toml constraints.txt Makefile
 
-.PHONY: help demo test lint bench openapi constraints clean
+.PHONY: help demo test lint spec bench openapi constraints clean
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ test: $(DEV) ## Run the whole test suite
 
 lint: $(DEV) ## Check the code's form
 	$(BIN)/python -m ruff check .
+
+spec: ## Check the formal model with spin, where it is installed
+	$(PYTHON) specs/model/run.py
+
+model: $(RUN) ## Check the formal model with spin, where it is installed
+	$(BIN)/python specs/model/run.py
 
 bench: $(RUN) ## Measure speed on this machine
 	$(BIN)/eventjobs bench
