@@ -27,9 +27,6 @@ lint: $(DEV) ## Check the code's form
 spec: ## Check the formal model with spin, where it is installed
 	$(PYTHON) specs/model/run.py
 
-model: $(RUN) ## Check the formal model with spin, where it is installed
-	$(BIN)/python specs/model/run.py
-
 bench: $(RUN) ## Measure speed on this machine
 	$(BIN)/eventjobs bench
 
