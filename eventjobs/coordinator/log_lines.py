@@ -8,6 +8,7 @@ import structlog
 
 from eventjobs.coordinator.effects import Effects
 from eventjobs.domain import events as e
+from eventjobs.domain.commands import Renew
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
@@ -30,13 +31,15 @@ def report(effects: Effects) -> None:
             log.debug(event.type, **_facts(before, event, after))
     for command, rejection in effects.refused:
         if rejection.code in (Code.STALE_TOKEN, Code.LEASE_EXPIRED):
-            log.warning("refused", **_refusal(command, rejection))
+            crossed = isinstance(command, Renew) and command.token == rejection.job.lease_token
+            # a renewal that crosses the job's own completion is no trouble, a late outcome is
+            (log.info if crossed else log.warning)("refused", **_refusal(command, rejection))
 
 
 def _facts(before: Job | None, event: e.Event, after: Job) -> dict[str, object]:
     lease = after.lease or (before.lease if before is not None else None)
     facts = {
-        "job": after.id,
+        "job_id": after.id,
         "kind": after.spec.kind,
         "queue": after.spec.queue,
         "attempt": getattr(event, "attempt", after.attempts),
@@ -57,8 +60,10 @@ def _refusal(command: object, rejection: Rejection) -> dict[str, object]:
     return {
         "request": type(command).__name__.lower(),
         "code": str(rejection.code),
-        "job": job.id,
+        "job_id": job.id,
         "kind": job.spec.kind,
+        "attempt": job.attempts,
+        "worker": None if job.lease is None else job.lease.worker,
         "token": command.token,
         "current_token": job.lease_token,
         "state": str(job.state),

@@ -150,9 +150,9 @@ class Show:
         """Requests for leases that had run out, refused by their token, as the coordinator's log lines tell."""
         expired = {(taken.job_id, taken.token): taken for taken in self._ledger.expired}
         return [
-            (expired[line["job"], line["token"]], line["request"])
+            (expired[line["job_id"], line["token"]], line["request"])
             for line in self._cast.processes[0].lines()
-            if line["event"] == "refused" and line["code"] == "stale_token" and (line["job"], line["token"]) in expired
+            if line["event"] == "refused" and line["code"] == "stale_token" and (line["job_id"], line["token"]) in expired
         ]
 
     def _repair_and_requeue(self) -> None:
