@@ -83,7 +83,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: str
     status: int
     detail: str = ""
-    errors: list[Fault] = []  # noqa: RUF012 - a Struct copies its default
+    errors: list[Fault] = []  # a Struct copies its default
     job: Job | None = None
 
 

@@ -178,7 +178,7 @@ class Client:
         return await self._act(job_id, "cancel", {"reason": reason})
 
     async def requeue(self, job_id: str) -> Job:
-        """Give a dead job a fresh set of attempts. IllegalTransition may mean that a lost answer had already done it."""
+        """Give a dead job a fresh set of attempts. IllegalTransition may mean that a lost answer did it already."""
         return await self._act(job_id, "requeue", {})
 
     async def requeue_dead(

@@ -31,7 +31,7 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(text: bytes) -> Any:
-    """The value of a JSON text. Raises InvalidValue for what this Python does not read (an integer of too many digits)."""
+    """The value of a JSON text. Raises InvalidValue for what this Python cannot read (an integer too long)."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -39,7 +39,7 @@ def from_json(text: bytes) -> Any:
 
 
 def object_text(members: dict[str, object], **texts: bytes) -> bytes:
-    """The JSON text of an object: members that are None are left out, `texts` are JSON already and go in as they are."""
+    """The JSON text of an object: members that are None are left out, `texts` are JSON and go in as they are."""
     parts = [to_json(name) + b":" + to_json(value) for name, value in members.items() if value is not None]
     parts += [to_json(name) + b":" + text for name, text in texts.items()]
     return b"{" + b",".join(parts) + b"}"
@@ -51,7 +51,7 @@ def array_text(items: list[bytes]) -> bytes:
 
 
 def _checked(raw: Raw) -> bytes:
-    """The text of a raw value, once it is known to be one JSON value: anything else would change the request around it."""
+    """The text of a raw value, once it is known to be one JSON value: others would change the request around it."""
     text = bytes(raw)
     try:
         msgspec.json.decode(text, type=Raw)

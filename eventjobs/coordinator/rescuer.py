@@ -48,7 +48,7 @@ class Rescuer:
             expiry = self._next_expiry()
             while expiry is not None and expiry <= self._clock.now():
                 now = self._clock.now()
-                await self._commits.run(lambda handler: handler.expire(now, SWEEP_JOBS))
+                await self._commits.run(lambda handler, now=now: handler.expire(now, SWEEP_JOBS))
                 expiry = self._next_expiry()
         except Unavailable as error:
             log.warning("sweep_put_off", reason=str(error))

@@ -40,9 +40,10 @@ def decide(job: Job | KeyHolder | None, command: c.Command) -> Decision:
 
 def _enqueue(holder: KeyHolder | None, command: c.Enqueue) -> Decision:
     if holder is not None:
-        return UNCHANGED if _same_request(holder, command) else Rejection(
-            Code.IDEMPOTENCY_KEY_REUSED, "the idempotency key belongs to a job that was asked for differently", holder.job
-        )
+        if _same_request(holder, command):
+            return UNCHANGED
+        message = "the idempotency key belongs to a job that was asked for differently"
+        return Rejection(Code.IDEMPOTENCY_KEY_REUSED, message, holder.job)
     run_at = command.now + (command.delay or 0) if command.run_at is None else command.run_at
     return (
         e.JobEnqueued(

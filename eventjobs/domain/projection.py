@@ -36,7 +36,7 @@ Value = bytes | int
 
 @frozen(eq=False)
 class Table:
-    """An ordered table, compared by identity. `counters` tables hold integers and take deltas; the others hold bytes."""
+    """An ordered table, compared by identity. `counters` tables hold integers and take deltas; others hold bytes."""
 
     name: str
     key: tuple[Part, ...]
@@ -53,7 +53,9 @@ class Rows(Protocol):
     def row(self, table: Table, key: Key) -> Value | None:
         """The value under the key; a counter that was never touched is None."""
 
-    def rows(self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False) -> Iterator[tuple[Key, Value]]:
+    def rows(
+        self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False
+    ) -> Iterator[tuple[Key, Value]]:
         """All rows whose key starts with the prefix, in key order (or reversed), strictly beyond a key if given.
 
         `beyond` is a full key with the same prefix; with `reverse` the rows below it are given.

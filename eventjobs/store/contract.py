@@ -101,7 +101,9 @@ class Transaction(Reader, Protocol):
     def grants(self, worker: str, request_id: str, now: int) -> list[Grant] | None:
         """What the worker's lease request was given, None when it is not remembered."""
 
-    def append(self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None) -> Job:
+    def append(
+        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
+    ) -> Job:
         """Append the event to the log and bring every projection up to it; returns the job after it.
 
         `before` is the job as read in this transaction, None for a new one. `now` must not be below `last_time`.

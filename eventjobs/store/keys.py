@@ -41,7 +41,7 @@ class KeyCodec:
         self.encode = self._compiled()
 
     def _compiled(self) -> Callable[[Key], bytes]:
-        """The encoder as one expression: every record writes half a dozen keys, and a loop over the parts costs thrice."""
+        """The encoder as one expression: every record writes half a dozen keys, and a loop costs thrice."""
         names = "".join(f"{{key[{place}]}}\\0" for place in range(self._names))
         fixed = [_TO_FIXED[part].format(f"key[{place}]") for place, part in enumerate(self._fixed, self._names)]
         source = f"lambda key: f'{names}'.encode() + pack({', '.join(fixed)})"

@@ -89,7 +89,7 @@ class Fetcher:
         return Request(f"{self._prefix}-{self._number}", self._holdings.free_slots)
 
     async def _answer(self, request: Request, wait_seconds: float) -> Sequence[Job]:
-        """The answer to a request, however often it takes. A refusal is one too; being canceled leaves it unanswered."""
+        """The answer to a request, in however many tries. A refusal is one; a cancellation leaves it unanswered."""
         try:
             jobs = await self._outage.insist(lambda: self._ask(request, wait_seconds))
         except Refused:

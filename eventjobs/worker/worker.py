@@ -140,7 +140,7 @@ class Worker:
                 await own.close()
 
     async def stop(self) -> None:
-        """Stop in good order and wait until `serve` is about to return. Not for a handler, which would wait for itself."""
+        """Stop in good order and wait until `serve` is about to return. Not for a handler: it would wait for itself."""
         ended = self._ended
         self.request_stop()
         if self._loop is not None:

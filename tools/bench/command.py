@@ -74,7 +74,8 @@ async def _measure(seconds: float, jobs: int, depth: int, directory: Path) -> li
             Figure("pickup when idle, p99", latencies[int(len(latencies) * 0.99)] * 1_000, "ms"),
         ]
     with servers.coordinator(directory) as (address, _):
-        figures.append(Figure("batch enqueue, 1,000 a request", await scenarios.batch_enqueue(address, jobs), "jobs/s", 50_000))
+        rate = await scenarios.batch_enqueue(address, jobs)
+        figures.append(Figure("batch enqueue, 1,000 a request", rate, "jobs/s", 50_000))
         figures.append(
             Figure("lease + complete, batches of 100", await scenarios.lease_and_complete(address), "jobs/s", 15_000)
         )

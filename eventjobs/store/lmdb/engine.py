@@ -170,16 +170,17 @@ def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
     except lmdb.InvalidError as error:
         raise StoreError(f"{directory}/data.mdb is not a store of eventjobs: {error}") from error
     except lmdb.MemoryError as error:
-        raise StoreError(f"there is no address space for a map of {map_size} bytes; use a smaller --map-size") from error
+        reason = f"there is no address space for a map of {map_size} bytes; use a smaller --map-size"
+        raise StoreError(reason) from error
 
 
 def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
     """An error of LMDB outside of a commit as one of the contract."""
     match error:
         case lmdb.MapFullError():
-            return StorageFull(f"the map of the store in {directory} is full ({error}); restart with a larger --map-size")
+            return StorageFull(f"the map of the store in {directory} is full ({error}); use a larger --map-size")
         case lmdb.DiskError():
-            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room, nothing else is needed")
+            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room, that is all")
         case lmdb.CorruptedError() | lmdb.PageNotFoundError():
             return Corrupt(f"{directory}/data.mdb is damaged: {error}")
     return StoreError(f"the store in {directory} cannot be used: {error}")
@@ -214,7 +215,8 @@ def _check_format(env: lmdb.Environment, directory: Path) -> None:
     version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, "meta"))
     if version > FORMAT_VERSION:
         raise StoreError(
-            f"the store in {directory} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
+            f"the store in {directory} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; "
+            "use a newer one"
         )
 
 

@@ -12,7 +12,10 @@ from eventjobs.store.contract import AlreadyOpen, StoreError
 LOCK_FILE = "coordinator.lock"
 
 REMOTE_FILESYSTEMS = frozenset(
-    "nfs nfs4 cifs smb2 smb3 smbfs 9p afs ceph glusterfs lustre beegfs gpfs ocfs2 gfs2 vboxsf virtiofs davfs".split()
+    (
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "davfs", "vboxsf", "virtiofs"),
+        *("ceph", "glusterfs", "lustre", "beegfs", "gpfs", "ocfs2", "gfs2"),
+    )
 )
 """File systems on which memory maps and locks of two hosts, or fsync, cannot be relied on. FUSE counts as well."""
 

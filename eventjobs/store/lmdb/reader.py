@@ -112,7 +112,8 @@ class LmdbReader:
         start = codec.encode_prefix(prefix)
         with self._txn.cursor(db=database) as cursor:
             edge = None if beyond is None else codec.encode(beyond)
-            more = _seek_below(cursor, start, edge) if reverse else cursor.set_range(start if edge is None else edge + b"\0")
+            first = start if edge is None else edge + b"\0"
+            more = _seek_below(cursor, start, edge) if reverse else cursor.set_range(first)
             while more:
                 key, stored = cursor.item()
                 if not key.startswith(start):

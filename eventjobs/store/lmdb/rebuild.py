@@ -61,7 +61,8 @@ def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, siz
     version, checkpoint = decode_progress(unseal(key, stored, "meta"))
     if version > projection.version:
         raise StoreError(
-            f"projection {projection.name} has version {version}, this eventjobs knows {projection.version}; use a newer one"
+            f"projection {projection.name} has version {version}, this eventjobs knows {projection.version}; "
+            "use a newer one"
         )
     return version < projection.version or checkpoint != size
 

@@ -31,7 +31,7 @@ def key_position(key: bytes) -> int:
 
 
 class Tables:
-    """The open databases: `log`, `contents`, `meta`, `scratch`, and (database, codec, is-counters) by projection table."""
+    """The open databases: `log`, `contents`, `meta`, `scratch`; (database, codec, is-counters) by projection table."""
 
     def __init__(self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction | None) -> None:
         def database(name: str) -> object:

@@ -172,7 +172,7 @@ class LmdbTransaction(LmdbReader):
         self._txn.put(key, seal(key, value), db=database)
 
 
-class _map_full:
+class _map_full:  # noqa: N801 - used like a function
     """Says what a full map is: the whole transaction must be dropped, and what helps."""
 
     def __enter__(self) -> None:

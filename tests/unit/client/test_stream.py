@@ -6,7 +6,10 @@ import pytest
 
 from eventjobs.client.stream import Messages
 
-STREAM = b": hello\n\nid: 1\nevent: a\ndata: {\"n\": 1}\n\n: ping\n\nid: 2\r\ndata:{\r\ndata: }\r\n\r\nretry: 5\n\ndata: last\n\n"
+STREAM = (
+    b': hello\n\nid: 1\nevent: a\ndata: {"n": 1}\n\n: ping\n\n'
+    b"id: 2\r\ndata:{\r\ndata: }\r\n\r\nretry: 5\n\ndata: last\n\n"
+)
 DATA = [b'{"n": 1}', b"{\n}", b"last"]
 
 

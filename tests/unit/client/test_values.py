@@ -24,7 +24,9 @@ def test_values_survive_the_round_trip(value):
     assert json.loads(text) == value
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), object(), {1}, {"a": b"b"}, "\udfff", {"\ud800": 1}, {(1,): 2}])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("-inf"), object(), {1}, {"a": b"b"}, "\udfff", {"\ud800": 1}, {(1,): 2}]
+)
 def test_what_json_cannot_say_is_refused(value):
     """The error is ours and a ValueError, and keeps its cause."""
     with pytest.raises(InvalidValue) as caught:
@@ -39,7 +41,9 @@ def test_raw_text_goes_in_as_it_is(text):
     assert to_json(Raw(text)) == text
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"1, 2", b'1, "queue": "other"', b"NaN", b"'a'", b'"\xff"', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"1, 2", b'1, "queue": "other"', b"NaN", b"'a'", b'"\xff"', b"[" * 100_000]
+)
 def test_raw_text_that_is_not_one_value_is_refused(text):
     """It could change the request around it."""
     with pytest.raises(InvalidValue, match="not JSON"):

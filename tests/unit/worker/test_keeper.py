@@ -174,7 +174,7 @@ def test_an_outcome_after_the_lease_was_given_away_is_refused_and_dropped(play):
 
 
 def test_a_blocked_event_loop_is_told(play):
-    """A handler that blocks the loop delays the renewals; the keeper says so when it is late by a third of the lease."""
+    """A handler that blocks the loop delays the renewals; the keeper says so when it is a third of the lease late."""
 
     async def scene(stage):
         @stage.worker.handler("work")

@@ -87,7 +87,7 @@ def test_a_lost_answer_is_asked_for_again(play):
 
 
 def test_one_bad_result_does_not_hold_up_the_others(play):
-    """A batch that is refused whole is halved until the culprit stands alone; its job fails for good, with the reason."""
+    """A batch that is refused whole is halved until the culprit stands alone; its job fails for good, and says why."""
 
     async def scene(stage):
         def refuse(completions):
