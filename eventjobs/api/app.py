@@ -9,7 +9,7 @@ from aiohttp import web
 
 from eventjobs.api import routes_jobs, routes_service
 from eventjobs.api.body import too_large
-from eventjobs.api.edge import Edge
+from eventjobs.api.edge import Edge, client_has_gone
 from eventjobs.api.keys import COORDINATOR, EDGE
 from eventjobs.api.problems import Problem, Refused, retry_later
 from eventjobs.api.routes_dead import requeue_dead
@@ -91,9 +91,9 @@ async def tell_refusals(request: web.Request, handler: Handler) -> web.StreamRes
         return retry_later("shutting_down", detail, routes_service.RETRY_SECONDS).response()
     except web.HTTPException as error:
         return _http_error(request, error).response()
-    except ConnectionError:
-        raise  # the client has gone
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ConnectionError) and client_has_gone(request):
+            return web.Response()  # which nobody gets
         log.exception("request_failed", method=request.method, path=request.path)
         return Problem("internal", "the coordinator failed to handle this request").response()
 

@@ -66,3 +66,8 @@ def actor_of(request: web.Request, actor_type: ActorType, faults: Faults) -> Act
     except Unfit as unfit:
         faults.add(ACTOR_HEADER, str(unfit))
         return Actor(actor_type, NO_ADDRESS)
+
+
+def client_has_gone(request: web.Request) -> bool:
+    """Whether nobody waits for the answer any more."""
+    return request.transport is None or request.transport.is_closing()

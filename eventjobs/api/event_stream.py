@@ -28,27 +28,34 @@ class EventStream:
         self._left = limit
 
     async def send(self, request: web.Request) -> web.StreamResponse:
-        """Send until the reader leaves or is cut off, the limit is reached, or the coordinator drains."""
+        """Send until the reader is cut off, the limit is reached, or the coordinator drains.
+
+        Raises ConnectionError when the reader has left.
+        """
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
         await response.prepare(request)
         if request.method == "HEAD":
             return response
+        try:
+            await self._follow(response)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _follow(self, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
         next_comment = clock() + STREAM_COMMENT_SECONDS
-        try:
-            while self._left != 0:
-                if chunk := self._next_chunk():
-                    await self._write(response, chunk)
-                elif self._coordinator.draining:
-                    break
-                else:
-                    await self._coordinator.log_moved(self._after, max(0.0, next_comment - clock()))
-                if clock() >= next_comment:
-                    await self._write(response, COMMENT)
-                    next_comment = clock() + STREAM_COMMENT_SECONDS
-        except TimeoutError:
-            request.transport.abort()
-        return response
+        while self._left != 0:
+            if chunk := self._next_chunk():
+                await self._write(response, chunk)
+            elif self._coordinator.draining:
+                return
+            else:
+                await self._coordinator.log_moved(self._after, max(0.0, next_comment - clock()))
+            if clock() >= next_comment:
+                await self._write(response, COMMENT)
+                next_comment = clock() + STREAM_COMMENT_SECONDS
 
     def _next_chunk(self) -> bytes:
         """The next events as the stream has them; b"" when there are none yet."""

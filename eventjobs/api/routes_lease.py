@@ -6,6 +6,7 @@ from aiohttp import web
 
 from eventjobs.api.answers import answer
 from eventjobs.api.body import members_of
+from eventjobs.api.edge import client_has_gone
 from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR, EDGE
 from eventjobs.api.lease_request import read_lease
@@ -20,13 +21,14 @@ async def lease(request: web.Request) -> web.Response:
     body = await members_of(request, faults)
     asked = read_lease(body, request.app[EDGE].now())
     faults.refuse_if_any()
-
-    def still_wanted() -> bool:
-        return request.transport is not None and not request.transport.is_closing()
-
     coordinator = request.app[COORDINATOR]
     jobs = await coordinator.lease(
-        asked.command, asked.queues, asked.kinds, asked.max_jobs, wait=asked.wait, still_wanted=still_wanted
+        asked.command,
+        asked.queues,
+        asked.kinds,
+        asked.max_jobs,
+        wait=asked.wait,
+        still_wanted=lambda: not client_has_gone(request),
     )
     with coordinator.read() as view:
         return answer({"jobs": [stored_job(view, job) for job in jobs]})

@@ -6,6 +6,7 @@ import asyncio
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import BODY_BYTES_MAX
@@ -216,3 +217,19 @@ async def test_a_draining_coordinator_refuses_commands_and_can_be_read(api, leas
     assert "Retry-After" in answer.headers
     assert (await api.call("GET", "/healthz")).json == {"status": "ok"}
     assert (await api.call("GET", f"/jobs/{job}")).status == 200
+
+
+async def test_a_client_that_hangs_up_is_no_error(api, caplog):
+    """A body that ends in the middle leaves no trace, in the log of events or of the program."""
+    host, port = api.base.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
+    await writer.drain()
+    await api.call("GET", "/healthz")
+    with capture_logs() as logs:
+        writer.close()
+        await writer.wait_closed()
+        for _ in range(3):
+            await api.call("GET", "/healthz")
+    assert await api.log_size() == 0
+    assert logs + [record for record in caplog.records if record.name == "aiohttp.server"] == []
