@@ -178,9 +178,11 @@ def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
     """An error of LMDB outside of a commit as one of the contract."""
     match error:
         case lmdb.MapFullError():
-            return StorageFull(f"the map of the store in {directory} is full ({error}); use a larger --map-size")
+            full = f"the map of the store in {directory} is full ({error})"
+            return StorageFull(f"{full}; restart with a larger --map-size")
         case lmdb.DiskError():
-            return StorageFull(f"the disk of the store in {directory} is full ({error}); make room, that is all")
+            full = f"the disk of the store in {directory} is full ({error})"
+            return StorageFull(f"{full}; make room, nothing else is needed")
         case lmdb.CorruptedError() | lmdb.PageNotFoundError():
             return Corrupt(f"{directory}/data.mdb is damaged: {error}")
     return StoreError(f"the store in {directory} cannot be used: {error}")
