@@ -59,8 +59,14 @@ class GroupCommit:
         self._requests: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._pending = self._pending_bytes = 0
         self._fatal: BaseException | None = None
+        self._closed = False
         self._thread = threading.Thread(target=self._write, name="eventjobs-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def pending(self) -> int:
+        """Requests that were not answered yet, those whose callers have left included."""
+        return self._pending
 
     async def run(self, work: Work[T], size: int = 0) -> T:
         """Run the work in the next group and return its result after the commit. `size` is its contents' in bytes.
@@ -69,24 +75,23 @@ class GroupCommit:
         """
         if self._fatal is not None:
             raise Unavailable("shutting_down", "the store has failed and the coordinator is going down")
+        if self._closed:
+            raise Unavailable("shutting_down", "the coordinator is shutting down")
         if self._pending >= PENDING_REQUESTS_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
             raise Unavailable("overloaded", f"{self._pending} requests are waiting to be written")
         request = _Request(work, size, self._loop.create_future())
         self._pending += 1
         self._pending_bytes += size
         self._requests.put(request)
-        try:
-            return await request.answer
-        finally:
-            self._pending -= 1
-            self._pending_bytes -= size
+        return await request.answer
 
     def maintain(self) -> None:
         """Have the engine do its housekeeping between two commits."""
         self._requests.put(self._engine.maintain)
 
     async def close(self) -> None:
-        """Work off what waits, then end the thread."""
+        """Work off what waits, then end the thread. Whoever comes later is refused."""
+        self._closed = True
         self._requests.put(_STOP)
         await asyncio.to_thread(self._thread.join)
 
@@ -136,7 +141,10 @@ class GroupCommit:
                 return self._give_up(group, error)
             culprit = self._work(group, handler, results)
             if culprit is not None:
-                self._engine.abort()
+                try:
+                    self._engine.abort()
+                except Exception as error:
+                    return self._give_up(group, error)
                 request, error = culprit
                 self._answer([(request, None, error)], None)
                 group.remove(request)
@@ -164,8 +172,8 @@ class GroupCommit:
         self._fatal = error
         unknown = UnknownOutcome("the store failed during a commit; whether it was kept shows after the restart")
         unknown.__cause__ = error
-        self._answer([(request, None, unknown) for request in group], None)
         self._loop.call_soon_threadsafe(self._on_fatal, error)
+        self._answer([(request, None, unknown) for request in group], None)
 
     def _answer(self, answers: list[tuple[_Request, Any, Exception | None]], effects: Effects | None) -> None:
         self._loop.call_soon_threadsafe(self._deliver, answers, effects)
@@ -174,7 +182,9 @@ class GroupCommit:
 
     def _deliver(self, answers: list[tuple[_Request, Any, Exception | None]], effects: Effects | None) -> None:
         for request, result, error in answers:
-            if request.answer.done():
+            self._pending -= 1
+            self._pending_bytes -= request.size
+            if request.answer.done():  # its caller has left
                 continue
             if error is None:
                 request.answer.set_result(result)
