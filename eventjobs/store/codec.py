@@ -102,6 +102,7 @@ def encode_content(content: Content) -> bytes:
 
 
 def decode_content(value: bytes) -> Content:
+    """The content that `encode_content` stored."""
     return Content(value[SALT_BYTES:], value[:SALT_BYTES])
 
 

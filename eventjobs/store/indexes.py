@@ -41,6 +41,8 @@ def text_digest(*texts: str) -> bytes:
 
 
 class JobRows:
+    """Each job as it stands, by its id."""
+
     name, version, tables = "jobs", 1, (JOBS,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
@@ -72,6 +74,8 @@ def _ready_key(job: Job) -> tuple[str, str, int, int, int]:
 
 
 class Expiries:
+    """Running jobs by the time their leases run out."""
+
     name, version, tables = "expiries", 1, (EXPIRIES,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
@@ -88,6 +92,8 @@ class Expiries:
 
 
 class IdempotencyKeys:
+    """The job that was enqueued first under each idempotency key, by the key's digest."""
+
     name, version, tables = "idempotency_keys", 1, (KEYS,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:

@@ -27,6 +27,7 @@ def position_key(position: int) -> bytes:
 
 
 def key_position(key: bytes) -> int:
+    """The position that `position_key` made a key of."""
     return _POSITION.unpack(key)[0]
 
 

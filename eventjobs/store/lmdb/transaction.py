@@ -30,6 +30,7 @@ def encode_progress(version: int, checkpoint: int) -> bytes:
 
 
 def decode_progress(value: bytes) -> tuple[int, int]:
+    """A projection's version and checkpoint, from what `encode_progress` stored."""
     version, checkpoint = msgspec.msgpack.decode(value)
     return version, checkpoint
 

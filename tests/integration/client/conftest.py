@@ -115,7 +115,7 @@ def hangs() -> Step:
     """A step that never answers."""
 
     async def step(asked: Asked, request: web.Request) -> web.Response:
-        await asyncio.sleep(3_600)
+        await asyncio.Event().wait()
         return web.Response()
 
     return step
