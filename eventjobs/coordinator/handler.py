@@ -22,7 +22,7 @@ from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.store.contract import Grant, Transaction
 
 ANSWER_JOB_BYTES = 2_048
-"""What a job takes in an answer beside its payload, at most in the ordinary case."""
+"""What a job takes in an answer beside its contents, at most in the ordinary case."""
 
 
 class Handler:
@@ -67,8 +67,8 @@ class Handler:
                 return [job for grant in grants if (job := self._still_held(grant)) is not None]
         leased, answer_bytes = [], 0
         for job in self._transaction.candidates(queues, kinds, command.now, max_jobs):
-            payload = job.spec.payload
-            answer_bytes += ANSWER_JOB_BYTES + (0 if payload is None else payload.size)
+            contents = (job.spec.payload, job.error)
+            answer_bytes += ANSWER_JOB_BYTES + sum(content.size for content in contents if content is not None)
             if leased and answer_bytes > ANSWER_BYTES_MAX:
                 break
             decision = decide(job, command)
