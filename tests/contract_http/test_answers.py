@@ -180,6 +180,13 @@ def test_what_no_path_has_is_told_in_the_same_form(api):
     assert set(missing.json()) == set(wrong.json()) == shape
 
 
+def made(method: str, status: int, headers: dict, body: bytes) -> requests.Response:
+    """An answer that never was on a wire."""
+    raw = urllib3.HTTPResponse(io.BytesIO(body), headers, status, preload_content=False)
+    request = requests.Request(method, "http://127.0.0.1/").prepare()
+    return requests.adapters.HTTPAdapter().build_response(request, raw)
+
+
 @pytest.mark.parametrize(
     "problem",
     [
@@ -191,8 +198,42 @@ def test_what_no_path_has_is_told_in_the_same_form(api):
 def test_refusals_for_want_of_time_or_room_are_as_documented(problem):
     """What a client cannot bring about at will has the documented form too, with the header that goes with it."""
     told = problem.response()
-    raw = urllib3.HTTPResponse(io.BytesIO(told.body), told.headers, told.status, preload_content=False)
-    request = requests.Request("POST", "http://127.0.0.1/jobs").prepare()
-    answer = requests.adapters.HTTPAdapter().build_response(request, raw)
+    answer = made("POST", told.status, dict(told.headers), told.body)
     assert checked("/jobs", answer, STATUS_AND_TITLE[problem.code][0])["code"] == problem.code
     assert ("Retry-After" in told.headers) == (problem.status == 503)
+
+
+def shown_answers() -> list[tuple[str, str, int, str, object]]:
+    """(path, method, status, content type, value) of every answer that the contract shows as an example."""
+    document = contract()
+
+    def resolved(node: dict) -> dict:
+        while "$ref" in node:
+            group, name = node["$ref"].split("/")[-2:]
+            node = document["components"][group][name]
+        return node
+
+    return [
+        (path, method.upper(), int(status), content_type, resolved(example)["value"])
+        for path, item in document["paths"].items()
+        for method in {"get", "post"} & item.keys()
+        for status, response in item[method]["responses"].items()
+        for content_type, media in resolved(response)["content"].items()
+        for example in media.get("examples", {}).values()
+    ]
+
+
+def test_the_answers_shown_in_the_contract_keep_it():
+    """Every example of an answer is one that the contract allows."""
+    shown = [each for each in shown_answers() if each[3] != "text/event-stream"]
+    assert len(shown) > 20
+    for path, method, status, content_type, value in shown:
+        checked(path, made(method, status, {"Content-Type": content_type}, json.dumps(value).encode()), status)
+
+
+def test_the_stream_shown_in_the_contract_holds_an_event_that_keeps_it():
+    """The example of a stream is one message, whose data is an event as the log has them."""
+    ((_, _, _, _, text),) = [each for each in shown_answers() if each[3] == "text/event-stream"]
+    data = json.loads(text.partition("\ndata: ")[2])
+    log = {"events": [data], "head": {"size": 7, "root": "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}}
+    checked("/events", made("GET", 200, {"Content-Type": "application/json"}, json.dumps(log).encode()), 200)
