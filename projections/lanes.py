@@ -16,14 +16,6 @@ from eventjobs.domain.projection import Key, Rows, Table, Value
 Wanted = tuple[str | None, ...]
 """One place for each name of the table's key; None means any."""
 
-BELOW_ALL_NAMES = "\x01"
-ABOVE_ALL_NAMES = "\x7f"
-"""Queues, kinds and states are made of printable ASCII, so these two enclose them."""
-
-BELOW_ALL_NUMBERS = 0
-ABOVE_ALL_NUMBERS = 2**63 - 1
-"""The numbers are positions in the log, which start at 1."""
-
 
 def newest(rows: Rows, table: Table, wanted: Wanted, below: int | None, limit: int) -> list[tuple[int, Value]]:
     """Up to `limit` (number, value) of the wanted lanes, highest number first, all below `below` if it is given."""
@@ -37,32 +29,23 @@ def oldest(rows: Rows, table: Table, wanted: Wanted, above: int | None, limit: i
 
 def lanes(rows: Rows, table: Table, wanted: Wanted) -> Iterator[Key]:
     """The names of every lane that has rows and is wanted, in key order."""
-    prefix = wanted[: next((place for place, name in enumerate(wanted) if name is None), len(wanted))]
-    beyond = None
-    while (row := next(rows.rows(table, prefix, beyond), None)) is not None:
-        lane = row[0][:-1]
-        misfit = _first_misfit(lane, wanted)
-        if misfit is None:
-            yield lane
-            beyond = (*lane, ABOVE_ALL_NUMBERS)
-        else:
-            beyond = _jump(lane, wanted, misfit)
+    return _lanes(rows, table, wanted, ())
 
 
-def _first_misfit(lane: Key, wanted: Wanted) -> int | None:
-    """The place of the first name that is not the wanted one."""
-    for place, name in enumerate(wanted):
-        if name is not None and name != lane[place]:
-            return place
-    return None
-
-
-def _jump(lane: Key, wanted: Wanted, misfit: int) -> Key:
-    """The key to go on from: just before the next lanes that may be wanted."""
-    names_after = len(wanted) - misfit - 1
-    if lane[misfit] < wanted[misfit]:
-        return (*lane[:misfit], wanted[misfit], *[BELOW_ALL_NAMES] * names_after, BELOW_ALL_NUMBERS)
-    return (*lane[:misfit], *[ABOVE_ALL_NAMES] * (names_after + 1), ABOVE_ALL_NUMBERS)
+def _lanes(rows: Rows, table: Table, wanted: Wanted, prefix: Key) -> Iterator[Key]:
+    """The wanted lanes that start with the prefix; each further name is given or sought."""
+    place = len(prefix)
+    if place == len(wanted):
+        if next(rows.heads(table, place, prefix), None) is not None:
+            yield prefix
+    elif wanted[place] is not None:
+        yield from _lanes(rows, table, wanted, (*prefix, wanted[place]))
+    elif all(name is None for name in wanted[place:]):
+        for key, _ in rows.heads(table, len(wanted), prefix):
+            yield key[:-1]
+    else:
+        for key, _ in rows.heads(table, place + 1, prefix):
+            yield from _lanes(rows, table, wanted, (*prefix, key[place]))
 
 
 def _merged(

@@ -66,6 +66,11 @@ class Coordinator:
         """Whether it takes commands and can write them."""
         return not self.draining and not self._failure.done()
 
+    @property
+    def pending(self) -> int:
+        """Requests that wait for the writer's answer."""
+        return self._commits.pending
+
     async def failed(self) -> BaseException:
         """Wait until the store fails for good; the process must end then."""
         return await asyncio.shield(self._failure)
@@ -91,9 +96,8 @@ class Coordinator:
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
         self._refuse_when_draining()
-        room = self._engine.room_for_new_work()
         size = sum(len(command.payload.text) for command in commands if command.payload is not None)
-        reply = await self._commits.run(lambda handler: handler.enqueue(commands, room), size)
+        reply = await self._commits.run(lambda handler: handler.enqueue(commands), size)
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
             raise Unavailable("storage_full", reply.rejection.message, retry_after_seconds=10)
         return reply
@@ -118,7 +122,7 @@ class Coordinator:
         try:
             while still_wanted():
                 waiter.about_to_try()
-                jobs = await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+                jobs = await self._try_lease(command, queues, kinds, max_jobs)
                 left = deadline - self._loop.time()
                 if jobs or self.draining or left <= 0 or not await waiter.woken(left) or self.draining:
                     return jobs
@@ -126,6 +130,11 @@ class Coordinator:
             return []
         finally:
             self._waiters.remove(waiter)
+
+    async def _try_lease(
+        self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int
+    ) -> list[Job]:
+        return await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
 
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
@@ -166,15 +175,17 @@ class Coordinator:
     # What follows a commit ------------------------------------------------------------------------------------
 
     def _committed(self, effects: Effects) -> None:
+        if effects.appended:
+            self._wake_log_watchers()
+        report(effects)
+        if self.draining:
+            return  # nobody waits for jobs any more, and the next coordinator sets its own timers
         if effects.available:
             self._waiters.offer(effects.available)
         if effects.next_due is not None:
             self._due_seen = min(self._due_seen, effects.next_due - 1)
             self._due.set(effects.next_due)
         self._rescuer.expect(effects.next_expiry)
-        if effects.appended:
-            self._wake_log_watchers()
-        report(effects)
 
     def _wake_log_watchers(self) -> None:
         for watcher in self._log_watchers:

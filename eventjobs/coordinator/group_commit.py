@@ -43,7 +43,7 @@ _Item = _Request | Callable[[], None]
 """A request, or housekeeping to be done between two commits."""
 
 
-def _STOP() -> None:
+def _stop() -> None:
     """Ends the writer thread when its turn comes."""
 
 
@@ -92,7 +92,7 @@ class GroupCommit:
     async def close(self) -> None:
         """Work off what waits, then end the thread. Whoever comes later is refused."""
         self._closed = True
-        self._requests.put(_STOP)
+        self._requests.put(_stop)
         await asyncio.to_thread(self._thread.join)
 
     # On the writer thread -------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class GroupCommit:
             if group:
                 self._commit(group)
             group, size = ([item], item.size) if is_request else ([], 0)
-            if item is _STOP:
+            if item is _stop:
                 return
             if not is_request and item is not None:
                 self._housekeeping(item)
@@ -125,7 +125,7 @@ class GroupCommit:
     def _housekeeping(self, task: Callable[[], None]) -> None:
         try:
             task()
-        except Exception:
+        except Exception:  # nothing waits for it, and the next round tries again
             log.exception("housekeeping_failed")
 
     def _commit(self, group: list[_Request]) -> None:
@@ -136,14 +136,14 @@ class GroupCommit:
         while group:
             effects, results = Effects(), []
             try:
-                handler = Handler(self._engine.begin(), effects)
-            except Exception as error:
+                handler = Handler(self._engine.begin(), effects, self._engine.room_for_new_work)
+            except Exception as error:  # noqa: BLE001 - a store that cannot begin is not to be trusted
                 return self._give_up(group, error)
             culprit = self._work(group, handler, results)
             if culprit is not None:
                 try:
                     self._engine.abort()
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - a store that cannot drop what was begun is broken
                     return self._give_up(group, error)
                 request, error = culprit
                 self._answer([(request, None, error)], None)
@@ -153,9 +153,10 @@ class GroupCommit:
                 self._engine.commit()
             except StorageFull as full:
                 return self._answer([(request, None, _unavailable(full)) for request in group], None)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever stopped a commit, its outcome is unknown
                 return self._give_up(group, error)
-            return self._answer([(request, result, None) for request, result in zip(group, results)], effects)
+            answers = [(request, result, None) for request, result in zip(group, results, strict=True)]
+            return self._answer(answers, effects)
 
     def _work(self, group: list[_Request], handler: Handler, results: list) -> tuple[_Request, Exception] | None:
         for request in group:
@@ -163,7 +164,7 @@ class GroupCommit:
                 results.append(request.work(handler))
             except StorageFull as full:
                 return request, _unavailable(full)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - it is the request's own, which is told of it
                 return request, error
         return None
 

@@ -6,7 +6,8 @@ batch leaves nothing; an exception here means a broken promise, and the whole tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import attrs
 
@@ -28,11 +29,13 @@ ANSWER_JOB_BYTES = 2_048
 class Handler:
     """Works on one open transaction; `effects` collects what others must hear after the commit."""
 
-    def __init__(self, transaction: Transaction, effects: Effects) -> None:
+    def __init__(self, transaction: Transaction, effects: Effects, room: Callable[[], bool] = lambda: True) -> None:
+        """`room` tells whether the store has room for new work; it is asked once, and only for new work."""
         self._transaction, self._effects = transaction, effects
+        self._room = cache(room)
 
-    def enqueue(self, commands: Sequence[Enqueue], room: bool) -> list[Enqueued] | BatchRejected:
-        """All the jobs, or none. Without `room` only requests that add nothing are answered."""
+    def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
+        """All the jobs, or none. Without room only requests that add nothing are answered."""
         plan: list[tuple[Enqueue, Event | None, Job | None]] = []
         keyed: dict[str, KeyHolder] = {}
         for index, command in enumerate(self._timely(command) for command in commands):
@@ -44,7 +47,7 @@ class Handler:
             if not decision:
                 plan.append((command, None, holder.job))
                 continue
-            if not room:
+            if not self._room():
                 return BatchRejected(index, Rejection(Code.STORAGE_FULL, "the store is nearly full: no new jobs"))
             plan.append((command, decision[0], None))
             if key is not None:

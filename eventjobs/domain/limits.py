@@ -53,6 +53,6 @@ LEASE_REQUEST_MEMORY_SECONDS = DAY_SECONDS
 
 assert CONTENT_BYTES_MAX < BODY_BYTES_MAX, "a body must be able to carry a content of full size"
 assert CONTENT_BYTES_MAX < ANSWER_BYTES_MAX, "an answer must be able to carry a content of full size"
-assert 3 * ERROR_TEXT_BYTES_MAX < CONTENT_BYTES_MAX, "a cut error must fit where any content fits"
+assert 3 * 6 * ERROR_TEXT_BYTES_MAX < ANSWER_BYTES_MAX, "a cut error, each byte escaped, must fit an answer"
 assert LEASE_JOBS_MAX <= LIST_LIMIT_MAX
 assert WAIT_SECONDS_MAX < LEASE_REQUEST_MEMORY_SECONDS, "a request must be remembered while it may still be repeated"

@@ -61,6 +61,13 @@ class Rows(Protocol):
         `beyond` is a full key with the same prefix; with `reverse` the rows below it are given.
         """
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
+        """The first row of each group of rows whose keys share their first `names` parts, all of them names.
+
+        Only groups whose keys start with the prefix (at most `names` parts). Costs one seek a group, however many rows
+        it has.
+        """
+
 
 class Projection(Protocol):
     """A projection: `name` (stable), `version` (raise it when the rule changes), its tables and its rule."""

@@ -7,6 +7,7 @@ job row is a projection that can be thrown away, so it may be terse (MessagePack
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 
 import msgspec
 from attrs import frozen
@@ -118,7 +119,7 @@ class _Row(msgspec.Struct, array_like=True):
     queue: str
     priority: int
     max_attempts: int
-    retry_policy: dict
+    retry_policy: msgspec.Raw
     idempotency_key: str | None
     asked_run_at: int | None
     asked_delay: int | None
@@ -140,6 +141,12 @@ class _Row(msgspec.Struct, array_like=True):
 
 _encode_row = msgspec.msgpack.Encoder().encode
 _decode_row = msgspec.msgpack.Decoder(_Row).decode
+
+
+@lru_cache(1_024)
+def _policy(packed: bytes) -> RetryPolicy:
+    """Jobs of a kind share their policy: it is unpacked once."""
+    return policy_from(msgspec.msgpack.decode(packed))
 
 
 def encode_job(job: Job) -> bytes:
@@ -179,7 +186,7 @@ def decode_job(row: bytes) -> Job:
     """The job of a row. Raises Corrupt when the row is not one."""
     try:
         r = _decode_row(row)
-        policy = policy_from(r.retry_policy)
+        policy = _policy(bytes(r.retry_policy))
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise Corrupt(f"a job row cannot be read: {error}") from error
     spec = JobSpec(

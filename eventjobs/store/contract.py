@@ -74,7 +74,11 @@ class Reader(Rows, Protocol):
         """Up to `limit` records with positions above `after`, in order."""
 
     def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
-        """The earliest time above `after` at which waiting jobs come due, and their (queue, kind) pairs."""
+        """The earliest time above `after` at which waiting jobs come due, and their (queue, kind) pairs.
+
+        Asked with an `after` at or above the newest record's time: jobs that were due when they began to wait do not
+        come due any more and may be left out.
+        """
 
     def next_expiry(self) -> int | None:
         """The earliest time at which a lease runs out."""

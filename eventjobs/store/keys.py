@@ -55,6 +55,13 @@ class KeyCodec:
             head += struct.pack(">" + _FORMATS[part], fixed)
         return head
 
+    def end_of_group(self, key: bytes, names: int) -> bytes:
+        """A byte string above all keys that share the key's first `names` names, and below all that follow them."""
+        end = -1
+        for _ in range(names):
+            end = key.index(0, end + 1)
+        return key[:end] + b"\1"  # names end in NUL and hold none, so nothing else sorts in between
+
     def decode(self, key: bytes) -> Key:
         """The parts of a key. Raises ValueError or struct.error when the bytes are not a key of this table."""
         split = len(key) - self._struct.size

@@ -89,6 +89,12 @@ class MemoryReader:
             keys = [key for key in keys if (key < beyond if reverse else key > beyond)]
         return iter([(key, content[key]) for key in sorted(keys, reverse=reverse)])
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
+        first: dict[Key, tuple[Key, Value]] = {}
+        for key, value in self.rows(table, prefix):
+            first.setdefault(key[:names], (key, value))
+        return iter(first.values())
+
     def _jobs(self) -> list[Job]:
         return list(self._state.jobs.values())
 

@@ -2,68 +2,77 @@
 
 A lane is a queue and a kind. Within a lane the index is sorted by priority, then run_at, then position, so the jobs
 of one priority that are due come before those that are not: at the first job of the future the walk skips to the
-next priority. A lease touches each lane it asks for at most once per priority in use, plus once per job it takes,
-however many jobs wait.
+next priority. A lease looks at the head of each lane it asks for, at most once per priority in use, and takes one
+more step for each job, however many jobs wait.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from heapq import heapify, heappop, heapreplace
 
-from eventjobs.domain.projection import Rows
+from eventjobs.domain.projection import Key, Rows
 from eventjobs.store.indexes import READY
-from eventjobs.store.keys import NUMBER_MAX, NUMBER_MIN
+from eventjobs.store.keys import NUMBER_MAX
 
 Place = tuple[int, int, int, str]
-"""(-priority, run_at, enqueue position, job id): sorts in the order of leasing."""
+"""(-priority, run_at, enqueue position, job id): sorts in the order of leasing, no two alike."""
 
 
 def due_places(
     rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int
 ) -> list[Place]:
     """Up to `limit` places of due jobs in the asked queues and kinds (None: any), best first."""
-    lanes = [_due_in_lane(rows, queue, kind, now) for queue, kind in _lanes(rows, queues, kinds)]
-    return list(islice(lanes[0] if len(lanes) == 1 else heapq.merge(*lanes), limit))
+    lanes: list[tuple[Place, Iterator[Place]]] = []
+    for key, job_id in _heads(rows, queues, kinds):
+        if key[3] <= now:
+            lanes.append((_place(key, job_id), _due_beyond(rows, key, now)))
+            continue
+        others = _due_beyond(rows, _after_priority(key), now)
+        if (first := next(others, None)) is not None:
+            lanes.append((first, others))
+    heapify(lanes)
+    found: list[Place] = []
+    while lanes and len(found) < limit:
+        best, others = lanes[0]
+        found.append(best)
+        if (following := next(others, None)) is None:
+            heappop(lanes)
+        else:
+            heapreplace(lanes, (following, others))
+    return found
 
 
-def _due_in_lane(rows: Rows, queue: str, kind: str, now: int) -> Iterator[Place]:
-    beyond = None
+def _heads(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None) -> Iterator[tuple[Key, bytes]]:
+    """The first row of each lane with waiting jobs among those asked for."""
+    if kinds is None and queues is None:
+        yield from rows.heads(READY, 2)
+        return
+    for queue in dict.fromkeys(queues) if queues is not None else (key[0] for key, _ in rows.heads(READY, 1)):
+        if kinds is None:
+            yield from rows.heads(READY, 2, (queue,))
+            continue
+        for kind in dict.fromkeys(kinds):
+            yield from rows.heads(READY, 2, (queue, kind))
+
+
+def _due_beyond(rows: Rows, beyond: Key, now: int) -> Iterator[Place]:
+    """The due jobs of a lane that come after a key of it."""
+    lane = beyond[:2]
     while True:
-        for key, job_id in rows.rows(READY, (queue, kind), beyond):
+        for key, job_id in rows.rows(READY, lane, beyond):
             if key[3] > now:
-                beyond = (queue, kind, key[2], NUMBER_MAX, NUMBER_MAX)
+                beyond = _after_priority(key)
                 break
-            yield key[2], key[3], key[4], job_id.decode()
+            yield _place(key, job_id)
         else:
             return
 
 
-def _lanes(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-    """The lanes with waiting jobs among those asked for, found by skipping from lane to lane."""
-    for queue in sorted(set(queues)) if queues is not None else _queues(rows):
-        if kinds is not None:
-            for kind in sorted(set(kinds)):
-                if _first(rows, (queue, kind)) is not None:
-                    yield queue, kind
-            continue
-        found = _first(rows, (queue,))
-        while found is not None:
-            yield queue, found[1]
-            found = _first(rows, (queue,), (queue, found[1], NUMBER_MAX, NUMBER_MAX, NUMBER_MAX))
+def _after_priority(key: Key) -> Key:
+    """A key beyond all of the key's lane and priority."""
+    return (*key[:3], NUMBER_MAX, NUMBER_MAX)
 
 
-def _queues(rows: Rows) -> Iterator[str]:
-    found = _first(rows, ())
-    while found is not None:
-        yield found[0]
-        found = _first(rows, (), (found[0], _LAST_NAME, NUMBER_MIN, NUMBER_MIN, NUMBER_MIN))
-
-
-_LAST_NAME = "\x7f"
-"""Sorts after every name."""
-
-
-def _first(rows: Rows, prefix: tuple[str, ...], beyond: tuple | None = None) -> tuple | None:
-    return next((key for key, _ in rows.rows(READY, prefix, beyond)), None)
+def _place(key: Key, job_id: bytes) -> Place:
+    return key[2], key[3], key[4], job_id.decode()

@@ -73,8 +73,7 @@ def post(path: str, body: object) -> bytes:
     """The bytes of a POST request with a JSON body (an object, or bytes that are JSON already)."""
     data = body if isinstance(body, bytes) else orjson.dumps(body)
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data
 

@@ -152,7 +152,9 @@ class Show:
         return [
             (expired[line["job_id"], line["token"]], line["request"])
             for line in self._cast.processes[0].lines()
-            if line["event"] == "refused" and line["code"] == "stale_token" and (line["job_id"], line["token"]) in expired
+            if line["event"] == "refused"
+            and line["code"] == "stale_token"
+            and (line["job_id"], line["token"]) in expired
         ]
 
     def _repair_and_requeue(self) -> None:

@@ -122,6 +122,19 @@ class LmdbReader:
                 yield codec.decode(key), int.from_bytes(value, "big", signed=True) if table.counters else value
                 more = cursor.prev() if reverse else cursor.next()
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
+        database, codec = self._tables.by_table[table]
+        start = codec.encode_prefix(prefix)
+        with self._txn.cursor(db=database) as cursor:
+            more = cursor.set_range(start)
+            while more:
+                key, stored = cursor.item()
+                if not key.startswith(start):
+                    return
+                value = unseal(key, stored, table.name)
+                yield codec.decode(key), int.from_bytes(value, "big", signed=True) if table.counters else value
+                more = cursor.set_range(codec.end_of_group(key, names))
+
     def _get(self, database: object, key: bytes, where: str) -> bytes | None:
         stored = self._txn.get(key, db=database)
         return None if stored is None else unseal(key, stored, where)

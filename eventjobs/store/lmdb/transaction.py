@@ -154,6 +154,11 @@ class LmdbTransaction(LmdbReader):
             self._flush_counters()
         return super().rows(table, prefix, beyond, reverse)
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
+        if table.counters:
+            self._flush_counters()
+        return super().heads(table, names, prefix)
+
     def _flush_counters(self) -> None:
         """Counters change many times in a commit and are written once."""
         for table, deltas in self._deltas.items():

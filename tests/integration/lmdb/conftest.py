@@ -56,7 +56,7 @@ class Store:
     def enqueue(self, **members: object) -> Job:
         self.jobs += 1
         with self.commit() as handler:
-            (reply,) = handler.enqueue([b.enqueue(b.an_id(self.jobs), **members)], room=True)
+            (reply,) = handler.enqueue([b.enqueue(b.an_id(self.jobs), **members)])
         return reply.job
 
     def lease(self, **members: object) -> list[Job]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import threading
 from collections import deque
@@ -179,6 +180,8 @@ def play() -> Callable[[Callable[[Stage], Coroutine[Any, Any, None]]], None]:
             finally:
                 await stage.end()
             await asyncio.sleep(100 * 86_400)
+            stage.coordinator = None
+            gc.collect()  # a task that failed and that nobody asked says so when it goes
             assert stage.errors == [], "an error that nobody was told of"
 
         virtual_time.run(main())

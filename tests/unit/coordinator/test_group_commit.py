@@ -17,7 +17,7 @@ def enqueuing(number: int):
     """Work that enqueues a job and gives its id."""
 
     def work(handler):
-        (reply,) = handler.enqueue([b.enqueue(b.an_id(number))], room=True)
+        (reply,) = handler.enqueue([b.enqueue(b.an_id(number))])
         return reply.job.id
 
     return work
@@ -27,7 +27,7 @@ def raising(error: Exception):
     """Work that appends something, and then raises."""
 
     def work(handler):
-        handler.enqueue([b.enqueue(b.an_id(900))], room=True)
+        handler.enqueue([b.enqueue(b.an_id(900))])
         raise error
 
     return work
@@ -44,9 +44,8 @@ async def one_group(stage, *works, sizes=None):
     stage.engine.close_gate()
     first = asyncio.create_task(commits.run(lambda handler: None))
     await stage.engine.somebody_at_gate()
-    tasks = [
-        asyncio.create_task(commits.run(work, size)) for work, size in zip(works, sizes or [0] * len(works), strict=True)
-    ]
+    sizes = sizes or [0] * len(works)
+    tasks = [asyncio.create_task(commits.run(work, size)) for work, size in zip(works, sizes, strict=True)]
     await asyncio.sleep(0)
     stage.engine.calls.clear()
     stage.engine.open_gate()

@@ -29,14 +29,14 @@ class Desk:
         self.effects = Effects()
 
     @contextmanager
-    def handler(self) -> Iterator[Handler]:
+    def handler(self, room: bool = True) -> Iterator[Handler]:
         self.effects = Effects()
-        yield Handler(self.engine.begin(), self.effects)
+        yield Handler(self.engine.begin(), self.effects, lambda: room)
         self.engine.commit()
 
     def enqueue(self, *commands, room=True):
-        with self.handler() as handler:
-            return handler.enqueue(commands, room)
+        with self.handler(room) as handler:
+            return handler.enqueue(commands)
 
     def lease(self, max_jobs=1, queues=None, kinds=None, **members):
         with self.handler() as handler:

@@ -37,6 +37,15 @@ class DictRows:
                 self.handed_out += 1
                 yield key, content[key]
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
+        seen = set()
+        for key, value in self.rows(table, prefix):
+            if key[:names] not in seen:
+                seen.add(key[:names])
+                yield key, value
+            else:
+                self.handed_out -= 1  # an engine seeks over it
+
     def apply(self, table: Table, key: Key, value: Value | None) -> None:
         content = self.tables.setdefault(table.name, {})
         assert len(key) == len(table.key)

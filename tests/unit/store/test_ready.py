@@ -31,6 +31,15 @@ class SortedRows:
             self.handed_out += 1
             yield key, b.an_id(key[-1]).encode()
 
+    def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, bytes]]:
+        assert table is READY
+        at = bisect_left(self.keys, prefix)
+        while at < len(self.keys) and self.keys[at][: len(prefix)] == prefix:
+            self.handed_out += 1
+            key = self.keys[at]
+            yield key, b.an_id(key[-1]).encode()
+            at = bisect_right(self.keys, key[:names], key=lambda other: other[:names])
+
 
 def waiting(count: int, *, queue="default", kind="email", priority=0, run_at=b.START, first=0) -> list[Key]:
     return [(queue, kind, -priority, run_at, first + number) for number in range(count)]
