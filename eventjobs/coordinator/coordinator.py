@@ -13,7 +13,7 @@ from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import GroupCommit
 from eventjobs.coordinator.log_lines import report
-from eventjobs.coordinator.replies import BatchRejected, Enqueued, Unavailable
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
 from eventjobs.coordinator.waiters import Waiter, Waiters
 from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
@@ -121,20 +121,36 @@ class Coordinator:
         self._waiters.add(waiter)
         try:
             while still_wanted():
-                waiter.about_to_try()
-                jobs = await self._try_lease(command, queues, kinds, max_jobs)
+                command = _at(command, max(command.now, self.clock.now()))
+                leased = await self._try_lease(waiter, command, queues, kinds, max_jobs)
                 left = deadline - self._loop.time()
-                if jobs or self.draining or left <= 0 or not await waiter.woken(left) or self.draining:
-                    return jobs
-                command = _at(command, self.clock.now())
+                if leased.jobs or leased.repeated or left <= 0 or self.draining:
+                    return leased.jobs
+                if not await waiter.woken(left) or self.draining:
+                    return []
             return []
         finally:
             self._waiters.remove(waiter)
 
     async def _try_lease(
-        self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int
-    ) -> list[Job]:
-        return await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+        self,
+        waiter: Waiter,
+        command: Lease,
+        queues: Sequence[str] | None,
+        kinds: Sequence[str] | None,
+        max_jobs: int,
+    ) -> Leased:
+        """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next."""
+        woken_for = waiter.about_to_try()
+        used = False
+        try:
+            leased = await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+            lanes = {(job.spec.queue, job.spec.kind) for job in leased.jobs}
+            used = not leased.repeated and (not lanes or woken_for in lanes)
+            return leased
+        finally:
+            if woken_for is not None and not used:
+                self._waiters.offer({woken_for: 1})
 
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
@@ -154,15 +170,17 @@ class Coordinator:
 
     async def log_moved(self, beyond: int, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""
-        watcher = self._loop.create_future()
-        self._log_watchers.add(watcher)
-        try:
-            if self.draining or self._log_size() > beyond:
-                return True
-            done, _ = await asyncio.wait([watcher], timeout=timeout)
-            return bool(done)
-        finally:
-            self._log_watchers.discard(watcher)
+        deadline = self._loop.time() + timeout
+        while not (self.draining or self._log_size() > beyond):
+            watcher = self._loop.create_future()
+            self._log_watchers.add(watcher)
+            try:
+                done, _ = await asyncio.wait([watcher], timeout=deadline - self._loop.time())
+            finally:
+                self._log_watchers.discard(watcher)
+            if not done:
+                return False
+        return True
 
     def _log_size(self) -> int:
         with self._engine.read() as reader:

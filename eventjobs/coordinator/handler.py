@@ -12,7 +12,7 @@ from functools import cache
 import attrs
 
 from eventjobs.coordinator.effects import Effects
-from eventjobs.coordinator.replies import BatchRejected, Enqueued
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased
 from eventjobs.domain.commands import COORDINATOR, Actor, ActorType, Command, Enqueue, Expire, Lease, content_of
 from eventjobs.domain.decide import KeyHolder, decide
 from eventjobs.domain.events import Event, Record
@@ -61,13 +61,13 @@ class Handler:
 
     def lease(
         self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int
-    ) -> list[Job]:
+    ) -> Leased:
         """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""
         command = self._timely(command)
         if command.request_id is not None:
             grants = self._transaction.grants(command.worker, command.request_id, command.now)
             if grants is not None:
-                return [job for grant in grants if (job := self._still_held(grant)) is not None]
+                return Leased([job for grant in grants if (job := self._still_held(grant)) is not None], repeated=True)
         leased, answer_bytes = [], 0
         for job in self._transaction.candidates(queues, kinds, command.now, max_jobs):
             contents = (job.spec.payload, job.error)
@@ -78,7 +78,7 @@ class Handler:
             if isinstance(decision, Rejection):
                 raise AssertionError(f"the ready order offered job {job.id}, which cannot be leased")
             leased.append(self._append(job, decision[0], command))
-        return leased
+        return Leased(leased, repeated=False)
 
     def _still_held(self, grant: Grant) -> Job | None:
         job = self._transaction.job(grant.job_id)

@@ -17,6 +17,14 @@ class Enqueued:
 
 
 @frozen
+class Leased:
+    """What a lease request was given. A repeated one was given these jobs before, and no waiting brings it others."""
+
+    jobs: list[Job]
+    repeated: bool
+
+
+@frozen
 class BatchRejected:
     """A batch that was refused whole: the index of the item that stood in the way, and why."""
 

@@ -17,6 +17,8 @@ SWEEP_JOBS = 500
 """Leases ended in one request to the writer, so that workers' requests get their turn in between."""
 RETRY_AFTER = MICROSECONDS
 """After a sweep that could not be written (the disk is full), the next is tried this much later."""
+RETRY_AFTER_FAILURE = 10 * MICROSECONDS
+"""The same after a sweep that failed, on a damaged job row for instance: what ran out waits until that is mended."""
 
 log = structlog.get_logger("eventjobs.rescuer")
 
@@ -51,9 +53,14 @@ class Rescuer:
                 await self._commits.run(lambda handler, now=now: handler.expire(now, SWEEP_JOBS))
                 expiry = self._next_expiry()
         except Unavailable as error:
+            if error.code == "shutting_down":
+                return  # the next coordinator sweeps
             log.warning("sweep_put_off", reason=str(error))
             expiry = self._clock.now() + RETRY_AFTER
         except UnknownOutcome:
-            return  # the coordinator is going down; the next one sweeps
+            return
+        except Exception:
+            log.exception("sweep_failed")
+            expiry = self._clock.now() + RETRY_AFTER_FAILURE
         self._sweep = None
         self._alarm.set(expiry)

@@ -26,10 +26,11 @@ class Waiter:
         self.woken_for = lane
         self._wake.set()
 
-    def about_to_try(self) -> None:
-        """Its next attempt covers everything it was woken for."""
-        self.woken_for = None
+    def about_to_try(self) -> Lane | None:
+        """Its next attempt covers what it was woken for, which is returned."""
+        woken_for, self.woken_for = self.woken_for, None
         self._wake.clear()
+        return woken_for
 
     async def woken(self, timeout: float) -> bool:
         """Whether it is woken within `timeout` seconds."""

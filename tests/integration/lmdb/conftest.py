@@ -62,7 +62,7 @@ class Store:
     def lease(self, **members: object) -> list[Job]:
         max_jobs = members.pop("max_jobs", 1)
         with self.commit() as handler:
-            return handler.lease(b.lease(**members), None, None, max_jobs)
+            return handler.lease(b.lease(**members), None, None, max_jobs).jobs
 
     def execute(self, *commands: object) -> list:
         with self.commit() as handler:

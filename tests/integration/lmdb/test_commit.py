@@ -103,5 +103,5 @@ def test_a_commit_that_wrote_nothing_moves_nothing(store):
     before = store.rows()
     store.open()
     with store.commit() as handler:
-        assert handler.lease(b.lease(), ["nobody's"], None, 1) == []
+        assert handler.lease(b.lease(), ["nobody's"], None, 1).jobs == []
     assert store.rows() == before

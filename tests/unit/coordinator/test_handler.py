@@ -40,7 +40,7 @@ class Desk:
 
     def lease(self, max_jobs=1, queues=None, kinds=None, **members):
         with self.handler() as handler:
-            return handler.lease(b.lease(**members), queues, kinds, max_jobs)
+            return handler.lease(b.lease(**members), queues, kinds, max_jobs).jobs
 
     def execute(self, *commands):
         with self.handler() as handler:
