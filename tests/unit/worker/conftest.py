@@ -1,4 +1,4 @@
-"""A coordinator in memory for the tests of the worker: the rules of leases, and faults on demand. Time is the loop's."""
+"""A coordinator in memory for the tests of the worker: the rules of leases, faults on demand. Time is the loop's."""
 
 from __future__ import annotations
 
