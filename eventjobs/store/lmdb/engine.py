@@ -18,6 +18,7 @@ from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesyst
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
 from eventjobs.store.lmdb.rebuild import rebuild_stale
 from eventjobs.store.lmdb.residency import release_pages
+from eventjobs.store.lmdb.space import no_space_left
 from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, MAX_DATABASES, META, Tables, key_position
 from eventjobs.store.lmdb.transaction import LmdbTransaction
 from eventjobs.store.merkle import Frontier
@@ -127,15 +128,19 @@ class LmdbEngine:
     def _failed_commit(self, error: lmdb.Error, after: StoredHead) -> StoreError:
         """What a failed commit means. No space: nothing was written, if the store reads as it did before. Anything
         else may have reached the disk in part or as a whole, and the environment is not to be trusted any more."""
-        if isinstance(error, (lmdb.DiskError, lmdb.MapFullError)):
-            try:
-                with self.read() as reader:
-                    unchanged = reader.head().size < after.frontier.size
-            except StoreError:
-                unchanged = False
-            if unchanged:
-                return _meaning(error, self.directory)
+        full = isinstance(error, (lmdb.DiskError, lmdb.MapFullError)) or no_space_left(self.directory)
+        if full and self._reads_as_before(after):
+            return _full(error, self.directory)
         return OutcomeUnknown(f"a commit failed and may or may not be on disk: {error}")
+
+    def _reads_as_before(self, after: StoredHead) -> bool:
+        """Whether the commit that was to lead to `after` is not in the store. After a failure to write LMDB's own head,
+        which leaves that open, nothing can be read."""
+        try:
+            with self.read() as reader:
+                return reader.head().size < after.frontier.size
+        except StoreError:
+            return False
 
     @contextmanager
     def read(self) -> Iterator[LmdbReader]:
@@ -177,15 +182,19 @@ def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
 def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
     """An error of LMDB outside of a commit as one of the contract."""
     match error:
-        case lmdb.MapFullError():
-            full = f"the map of the store in {directory} is full ({error})"
-            return StorageFull(f"{full}; restart with a larger --map-size")
-        case lmdb.DiskError():
-            full = f"the disk of the store in {directory} is full ({error})"
-            return StorageFull(f"{full}; make room, nothing else is needed")
+        case lmdb.MapFullError() | lmdb.DiskError():
+            return _full(error, directory)
         case lmdb.CorruptedError() | lmdb.PageNotFoundError():
             return Corrupt(f"{directory}/data.mdb is damaged: {error}")
     return StoreError(f"the store in {directory} cannot be used: {error}")
+
+
+def _full(error: lmdb.Error, directory: Path) -> StorageFull:
+    if isinstance(error, lmdb.MapFullError):
+        full = f"the map of the store in {directory} is full ({error})"
+        return StorageFull(f"{full}; restart with a larger --map-size")
+    full = f"the disk of the store in {directory} is full ({error})"
+    return StorageFull(f"{full}; make room, nothing else is needed")
 
 
 def _assert_durable(env: lmdb.Environment) -> None:

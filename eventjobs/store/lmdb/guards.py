@@ -35,8 +35,9 @@ class DirectoryLock:
                 f"{directory} is in use by another coordinator (process {holder}); "
                 "stop that one first, or give this one a data directory of its own"
             ) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        holder = f"{os.getpid()}\n".encode()
+        os.pwrite(self._file, holder, 0)  # before it is cut to length: a full disk has no other room for it
+        os.ftruncate(self._file, len(holder))
 
     def release(self) -> None:
         os.close(self._file)
