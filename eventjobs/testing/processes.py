@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -145,10 +146,21 @@ class CoordinatorProcess:
         return self.process.terminate()
 
     def restart(self) -> None:
-        """Start it again, after it was ended: in good order if it still runs."""
+        """Start it again, after it was ended: in good order if it still runs.
+
+        Its port is free, but for a moment some program's outgoing connection may have it: then it is tried again.
+        """
         if self.process.running:
             self.stop()
+        wait_for(self._port_is_free, f"port {self.port} to be free")
         self.process = self._start()
+
+    def _port_is_free(self) -> bool:
+        try:
+            with socket.create_server(("127.0.0.1", self.port)):
+                return True
+        except OSError:
+            return False
 
     def _start(self) -> ProgramProcess:
         self._port_file.unlink(missing_ok=True)

@@ -18,6 +18,8 @@ from eventjobs.worker.settings import Settings
 EARLY_FRACTION = 0.5
 """An empty answer before this part of the wait is over came early: the next request waits a little."""
 
+NO_KIND = "eventjobs/no-such-kind"
+
 
 @define
 class Request:
@@ -25,6 +27,7 @@ class Request:
 
     id: str
     max_jobs: int
+    kinds: Sequence[str]
     attempts: int = 0
 
 
@@ -76,17 +79,18 @@ class Fetcher:
     async def recover(self) -> Sequence[Job]:
         """The jobs that were granted to a request whose answer was cut off or lost; for handing them back.
 
-        The request is repeated without waiting. If it was never carried out the repeat may take one job.
+        The request is repeated without waiting, and for a kind that no job has: what was granted is given again
+        whatever the repeat asks for, and nothing is taken if it was never carried out.
         """
         request = self._unanswered
         if request is None:
             return ()
-        request.max_jobs = 1
+        request.kinds = (NO_KIND,)
         return await self._answer(request, 0.0)
 
     def _next_request(self) -> Request:
         self._number += 1
-        return Request(f"{self._prefix}-{self._number}", self._holdings.free_slots)
+        return Request(f"{self._prefix}-{self._number}", self._holdings.free_slots, self._kinds)
 
     async def _answer(self, request: Request, wait_seconds: float) -> Sequence[Job]:
         """The answer to a request, in however many tries. A refusal is one; a cancellation leaves it unanswered."""
@@ -106,6 +110,6 @@ class Fetcher:
             lease_seconds=self._settings.lease_seconds,
             wait_seconds=wait_seconds,
             queues=self._settings.queues,
-            kinds=self._kinds,
+            kinds=request.kinds,
             request_id=request.id,
         )

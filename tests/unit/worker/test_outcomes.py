@@ -137,7 +137,7 @@ def test_no_exception_of_a_handler_stops_the_worker(play, error, plain):
         async def breaks(job):
             raise error("x")
 
-        @stage.worker.handler("break plain")
+        @stage.worker.handler("break-plain")
         def breaks_plainly(job):
             raise error("x")
 
@@ -145,7 +145,7 @@ def test_no_exception_of_a_handler_stops_the_worker(play, error, plain):
         async def work(job):
             return 1
 
-        broken = stage.coordinator.add("break plain" if plain else "break")
+        broken = stage.coordinator.add("break-plain" if plain else "break")
         stage.start()
         await stage.coordinator.until(lambda: broken.error is not None)
         assert broken.error.error["type"].endswith("RuntimeError" if not plain and error is StopIteration else error.__name__)
