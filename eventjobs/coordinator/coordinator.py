@@ -16,6 +16,7 @@ from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
 from eventjobs.coordinator.waiters import Waiter, Waiters
+from eventjobs.coordinator.writer import MakeWriter, WriterThread
 from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
@@ -33,13 +34,13 @@ class Coordinator:
     Made by `start`. Commands may raise replies.Unavailable (nothing was done) and replies.UnknownOutcome.
     """
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, writer: MakeWriter = WriterThread) -> None:
         self.clock = clock
         self.draining = False
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._failure: asyncio.Future[BaseException] = self._loop.create_future()
-        self._commits = GroupCommit(engine, self._committed, self._failed)
+        self._commits = GroupCommit(engine, self._committed, self._failed, writer)
         self._waiters = Waiters()
         self._log_watchers: set[asyncio.Future[None]] = set()
         self._due = Alarm(clock, self._jobs_came_due)
@@ -48,14 +49,14 @@ class Coordinator:
         self._maintenance: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def start(cls, engine: Engine, clock: Clock | None = None) -> Coordinator:
+    async def start(cls, engine: Engine, clock: Clock | None = None, writer: MakeWriter = WriterThread) -> Coordinator:
         """A running coordinator over an open engine, which it owns from now on."""
         if clock is None:
             with engine.read() as reader:
                 size = reader.head().size
                 newest = reader.record(size) if size else None
             clock = SlewedClock(not_before=newest.time if newest else 0)
-        coordinator = cls(engine, clock)
+        coordinator = cls(engine, clock, writer)
         coordinator._rescuer.expect(coordinator._next_expiry())
         coordinator._watch_next_due()
         coordinator._schedule_maintenance()

@@ -6,8 +6,6 @@ The thread is the only one that writes the store. While a commit waits for the d
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ from attrs import define
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.handler import Handler
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
+from eventjobs.coordinator.writer import MakeWriter, Steps, WriterThread
 from eventjobs.store.contract import Engine, StorageFull
 
 GROUP_REQUESTS_MAX = 256
@@ -39,12 +38,8 @@ class _Request:
     answer: asyncio.Future
 
 
-_Item = _Request | Callable[[], None]
-"""A request, or housekeeping to be done between two commits."""
-
-
 def _stop() -> None:
-    """Ends the writer thread when its turn comes."""
+    """Ends the writer when its turn comes."""
 
 
 class GroupCommit:
@@ -52,16 +47,19 @@ class GroupCommit:
     event loop."""
 
     def __init__(
-        self, engine: Engine, on_commit: Callable[[Effects], None], on_fatal: Callable[[BaseException], None]
+        self,
+        engine: Engine,
+        on_commit: Callable[[Effects], None],
+        on_fatal: Callable[[BaseException], None],
+        writer: MakeWriter = WriterThread,
     ) -> None:
+        """`writer` makes who takes the steps of writing; it is sent requests, and housekeeping as functions."""
         self._engine, self._on_commit, self._on_fatal = engine, on_commit, on_fatal
         self._loop = asyncio.get_running_loop()
-        self._requests: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._pending = self._pending_bytes = 0
         self._fatal: BaseException | None = None
         self._closed = False
-        self._thread = threading.Thread(target=self._write, name="eventjobs-writer", daemon=True)
-        self._thread.start()
+        self._writer = writer(self._write)
 
     @property
     def pending(self) -> int:
@@ -82,26 +80,27 @@ class GroupCommit:
         request = _Request(work, size, self._loop.create_future())
         self._pending += 1
         self._pending_bytes += size
-        self._requests.put(request)
+        self._writer.put(request)
         return await request.answer
 
     def maintain(self) -> None:
         """Have the engine do its housekeeping between two commits."""
-        self._requests.put(self._engine.maintain)
+        self._writer.put(self._engine.maintain)
 
     async def close(self) -> None:
         """Work off what waits, then end the thread. Whoever comes later is refused."""
         self._closed = True
-        self._requests.put(_stop)
-        await asyncio.to_thread(self._thread.join)
+        self._writer.put(_stop)
+        await self._writer.ended()
 
     # On the writer thread -------------------------------------------------------------------------------------
 
-    def _write(self) -> None:
+    def _write(self) -> Steps:
+        """Take one item after another; a group is committed when it is full, or when nothing waits any more."""
         group: list[_Request] = []
         size = 0
         while True:
-            item = self._next(wait=not group)
+            item = yield not group
             is_request = isinstance(item, _Request)
             if is_request and (not group or (len(group) < GROUP_REQUESTS_MAX and size + item.size <= GROUP_BYTES_MAX)):
                 group.append(item)
@@ -114,13 +113,6 @@ class GroupCommit:
                 return
             if not is_request and item is not None:
                 self._housekeeping(item)
-
-    def _next(self, wait: bool) -> _Item | None:
-        """The next item; None when there is none and a group is ready to be committed."""
-        try:
-            return self._requests.get(block=wait)
-        except queue.Empty:
-            return None
 
     def _housekeeping(self, task: Callable[[], None]) -> None:
         try:

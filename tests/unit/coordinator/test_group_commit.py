@@ -317,7 +317,7 @@ def test_closing_finishes_what_waits(play):
         stage.engine.open_gate()
         await closing
         assert [task.result() for task in (first, *others)] == [b.an_id(number) for number in range(1, 6)]
-        assert not commits._thread.is_alive()
+        assert not commits._writer._thread.is_alive()
 
     play(scene)
 
