@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+import aiohttp
 import uuid_utils
 
 from eventjobs.client.answers import (
@@ -45,8 +46,9 @@ class Client:
 
     Requests are repeated within `retry` when no answer came or the coordinator said: not now. That is safe: an
     enqueue always carries an idempotency key and a lease a request id, made up when the caller gave none. `actor`
-    is the name that the log keeps for what this client asks. All methods raise Unreachable, BadAnswer or Refused
-    (errors.py has the tree), and InvalidValue before anything is sent.
+    is the name that the log keeps for what this client asks. `session` opens the connections at the first request; it
+    is called with `headers`, and may be a functools.partial(aiohttp.ClientSession, connector=...). All methods raise
+    Unreachable, BadAnswer or Refused (errors.py has the tree), and InvalidValue before anything is sent.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class Client:
         actor: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
         retry: Retry = Retry(),  # noqa: B008 - frozen
+        session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession,
     ) -> None:
-        self._transport = Transport(url, actor, timeouts)
+        self._transport = Transport(url, actor, timeouts, session)
         self._retry = retry
 
     @property
@@ -93,9 +96,7 @@ class Client:
         idempotency_key: str | None = None,
     ) -> Job:
         """Put one job in; the job a known idempotency key belongs to, as it stands now. NewJob tells the members."""
-        job = NewJob(
-            kind, payload, queue, priority, max_attempts, run_at, delay_seconds, retry_policy, idempotency_key
-        )
+        job = NewJob(kind, payload, queue, priority, max_attempts, run_at, delay_seconds, retry_policy, idempotency_key)
         return await self._post("/jobs", job.text(_new_key()), Job)
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> EnqueuedMany:

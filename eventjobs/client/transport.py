@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 import aiohttp
@@ -28,13 +28,20 @@ SILENCE_SECONDS = 45.0
 class Transport:
     """Requests to one coordinator over kept-open connections. Bound to the event loop of its first request."""
 
-    def __init__(self, url: str, actor: str | None, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        url: str,
+        actor: str | None,
+        timeouts: Timeouts,
+        session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession,
+    ) -> None:
         """`url` may have a path, which goes before every path. Raises InvalidValue for what is no address."""
         self.url = _address(url)
         self._headers = {"Accept": JSON, "User-Agent": f"eventjobs/{__version__}"}
         if actor is not None:
             self._headers["Eventjobs-Actor"] = _actor(actor)
         self._timeouts = timeouts
+        self._open_session = session
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -104,7 +111,7 @@ class Transport:
         if self._closed:
             raise RuntimeError("this client was closed")
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers=self._headers)
+            self._session = self._open_session(headers=self._headers)
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
         url = URL(f"{self.url}{path}", encoded=True).with_query(given)
         return await self._session.request(

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
+import aiohttp
 import pytest
 from aiohttp import web
 from msgspec import Raw
@@ -28,6 +29,24 @@ async def test_a_request_says_who_asks_and_in_which_form(script, says, document)
     assert cancel.json == {"reason": "no longer needed"}
     assert (job.method, job.path, job.body) == ("GET", "/behind/a/path/jobs/../odd id?", b"")
     assert "Content-Type" not in job.headers
+
+
+async def test_connections_may_be_opened_in_another_way(script, says, document):
+    """The session a client is given is used, with the client's headers, and closed with the client."""
+    opened = []
+
+    def session(**options):
+        opened.append(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1), **options))
+        return opened[0]
+
+    script.answer(says(document))
+    async with Client(script.url, actor="billing 7", session=session) as client:
+        assert opened == []
+        await client.job(document["id"])
+        await client.job(document["id"])
+        assert [each.closed for each in opened] == [False]
+    assert opened[0].closed
+    assert script.asked[1].headers["Eventjobs-Actor"] == "billing 7"
 
 
 async def test_payload_and_result_keep_their_text_both_ways(script, document):
