@@ -22,7 +22,7 @@ MODEL = Path(__file__).with_name("lifecycle.pml")
 LIVENESS = {"every_job_ends"}
 """Properties that need fairness: a process that can always go on does so in the end."""
 SCOPES = {"quick": [{}], "deep": [{}, {"IN_FLIGHT": 3, "LEASES": 3}, {"WORKERS": 3, "IN_FLIGHT": 1}]}
-STATES_MIN = 290_000
+STATES_MIN = 800_000
 """A search of the whole model that sees fewer states than this has not looked at what it once did."""
 DEPTH_MAX = 1_000_000
 SECONDS_MAX = 600

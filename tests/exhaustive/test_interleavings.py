@@ -21,9 +21,10 @@ QUICK = [  # max_attempts, scope, states at least, depth at least
 ]
 DEEP = [
     (2, Scope(workers=2, jobs=1, tokens=3, in_flight=3), 87_000, 20),
-    (3, Scope(workers=2, jobs=1, tokens=4, in_flight=2), 120_000, 25),
+    (3, Scope(workers=2, jobs=1, tokens=4, in_flight=2), 160_000, 23),
     (2, Scope(workers=3, jobs=1, tokens=3, in_flight=2), 75_000, 21),
     (1, Scope(workers=2, jobs=2, tokens=2, in_flight=1), 160_000, 24),
+    (1, Scope(workers=2, jobs=2, tokens=2, in_flight=2), 1_100_000, 25),
 ]
 
 
