@@ -154,7 +154,7 @@ async def run_crowd(coordinator, rounds: int) -> Crowd:
 
 
 def check_ledger(crowd: Crowd, reader) -> None:
-    """The store holds exactly what was acknowledged: nothing is missing, nothing came twice, nothing refused is there."""
+    """The store holds exactly what was acknowledged: nothing is missing or there twice, nothing refused is there."""
     records = reader.records(0, 10_000_000)
     histories = defaultdict(list)
     for record in records:
