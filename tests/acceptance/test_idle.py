@@ -13,7 +13,7 @@ import pytest
 WAITING_WORKERS = 50
 WAIT_SECONDS = 3
 WAKE_UPS_MAX = 40
-"""Of all its threads together; six are usual. One waiter that looks for jobs each second would be seen."""
+"""Of all its threads together; six are usual. Waiters that look for jobs each second would be seen."""
 CPU_SECONDS_MAX = 0.1
 
 
