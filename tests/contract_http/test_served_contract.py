@@ -107,3 +107,14 @@ def objects_without_a_lid(contract: dict, schema: dict, where: str) -> list[str]
     for inner in [*schema.get("oneOf", []), *schema.get("anyOf", []), *filter(None, [schema.get("items")])]:
         found += objects_without_a_lid(contract, inner, where)
     return found
+
+
+def test_no_text_of_the_contract_was_taken_for_members():
+    """A comma in a text without quotes would end it and make a member of the rest: no member's name has a space."""
+
+    def names(value: object) -> list[str]:
+        if isinstance(value, dict):
+            return [*value, *(name for each in value.values() for name in names(each))]
+        return [name for each in value for name in names(each)] if isinstance(value, list) else []
+
+    assert [name for name in names(served()) if " " in name] == []
