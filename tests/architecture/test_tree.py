@@ -45,9 +45,9 @@ def test_no_file_is_a_link(files):
 
 
 def test_every_package_is_listed(product, settings):
-    """The explicit list of packages is the packages of the tree."""
-    packages = {module.name for module in product if module.is_package}
-    assert packages == set(settings["tool"]["setuptools"]["packages"])
+    """The explicit list of packages is the packages of the tree, in order."""
+    packages = sorted(module.name for module in product if module.is_package)
+    assert settings["tool"]["setuptools"]["packages"] == packages
     folders = {module.path.parent for module in product}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
 
