@@ -16,7 +16,7 @@ ROUNDS = {"quick": 3, "ci": 6, "deep": 40}
 @pytest.fixture
 def rounds() -> int:
     """How many rounds a test of faults is worth in this profile."""
-    return ROUNDS[os.environ.get("HYPOTHESIS_PROFILE", "quick")]
+    return ROUNDS[os.environ.get("EVENTJOBS_PROFILE", "quick")]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import lmdb
 import pytest
 
 from eventjobs.store.contract import OutcomeUnknown, StorageFull
+from eventjobs.store.lmdb import engine as engine_module
 from eventjobs.testing import builders as b
 
 
@@ -73,6 +74,50 @@ def test_any_other_error_is_unknown(store, error, done):
     with pytest.raises(OutcomeUnknown, match="may or may not be on disk") as caught:
         failing_commit(store, error, done=done)
     assert caught.value.__cause__ is error
+
+
+def test_a_write_that_was_cut_short_is_no_space(store, monkeypatch):
+    """An input/output error on a disk without room, with the store as it was, is a full disk and no broken one."""
+    engine = store.open()
+    monkeypatch.setattr(engine_module, "no_space_left", lambda directory: directory == store.directory)
+    with pytest.raises(StorageFull, match="the disk .* is full .*make room"):
+        failing_commit(store, lmdb.Error("Input/output error"), done=False)
+    assert size(engine) == 0
+    with pytest.raises(OutcomeUnknown):
+        failing_commit(store, lmdb.Error("Input/output error"), done=True)
+
+
+def test_a_file_that_may_not_grow_is_a_full_disk(run_program, store):
+    """Under a limit of file size, which cuts writes short as a full disk does, the engine refuses and goes on."""
+    program = """
+        import resource, sys
+        from pathlib import Path
+        from eventjobs.store.contract import StorageFull
+        from eventjobs.store.lmdb import open_engine
+        from eventjobs.testing import builders as b
+        engine = open_engine(Path(sys.argv[1]), map_size=64 << 20, force_filesystem=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
+        done = refused = 0
+        for number in range(40):
+            size = 50_000 if number < 30 else 10
+            try:
+                transaction = engine.begin()
+                transaction.append(
+                    None, b.enqueued(), b.an_id(number), b.START, b.PRODUCER_ACTOR, b.content('"' + "x" * size + '"')
+                )
+                engine.commit()
+                done += 1
+            except StorageFull:
+                refused += 1
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        transaction = engine.begin()
+        transaction.append(None, b.enqueued(), b.an_id(99), b.START, b.PRODUCER_ACTOR, b.content('"' + "x" * 50_000 + '"'))
+        engine.commit()
+        with engine.read() as reader:
+            assert len(reader.records(0, 100)) == reader.head().size == done + 1, (done, reader.head())
+        print(done > 3, refused > 3)
+    """
+    assert run_program(program, store.directory).split() == ["True", "True"]
 
 
 def test_no_space_and_a_store_that_cannot_be_read_is_unknown(store, monkeypatch):
