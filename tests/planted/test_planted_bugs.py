@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = {"eventjobs": "eventjobs", "projections": "eventjobs/projections", "tools": "eventjobs/tools"}
 """Where each folder lies in a copy, which has the layout of an installed eventjobs."""
 COPIES = 2
-SECONDS_MAX = 120
+SECONDS_MAX = 60
 PASSED, FAILED = 0, 1
 """Exit codes of pytest. All others mean that the tests could not be run."""
 
