@@ -10,7 +10,8 @@ the time of the next timer, and a timer runs when the clock shows its very time.
 
 Sockets are looked at and never waited for. Time stands still while a thread is at work for the loop: the loop knows of
 `asyncio.to_thread` by itself, and is told of other threads by `stand_still_while`. When nothing is ready, no timer is
-set and no thread is at work, nothing can ever happen again: that is a Deadlock, raised at once.
+set and no thread is at work, nothing can ever happen again: that is a Deadlock, raised at once. So are tasks that keep
+each other busy for ever while time stands.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ THREAD_SECONDS_MAX = 30.0
 """How long (in real time) a thread may be at work while time stands still, before that counts as a deadlock."""
 LOOK_SECONDS = 0.01
 """How often (in real time) it is asked whether threads are still at work; what they tell the loop wakes it at once."""
+ROUNDS_AT_ONE_MOMENT_MAX = 50_000
+"""Rounds of the loop in which time may stand."""
 
 
 class Deadlock(RuntimeError):
-    """Every task waits for another: nothing is ready and no timer is set."""
+    """Every task waits for another, or keeps another busy: time will never pass again."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -98,8 +101,10 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self, loop: VirtualTimeLoop) -> None:
         super().__init__()
         self._loop = loop
+        self._moment, self._rounds = 0.0, 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._count_round()
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -109,6 +114,13 @@ class _Selector(selectors.DefaultSelector):
             raise Deadlock("nothing is ready and no timer is set")
         self._loop._jump()
         return ready
+
+    def _count_round(self) -> None:
+        if self._loop.time() != self._moment:
+            self._moment, self._rounds = self._loop.time(), 0
+        self._rounds += 1
+        if self._rounds > ROUNDS_AT_ONE_MOMENT_MAX:
+            raise Deadlock(f"tasks have kept each other busy for {ROUNDS_AT_ONE_MOMENT_MAX} rounds while time stood")
 
     def _wait_outside(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Until the loop is told something, or nobody is at work any more."""

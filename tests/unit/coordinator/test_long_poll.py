@@ -302,17 +302,36 @@ def test_scheduled_jobs_come_due_in_their_order(play):
 
 
 def test_a_scheduled_job_wakes_everyone_who_could_take_it(play):
-    """Ten jobs that come due at one moment go to ten who wait, and two to the two lanes that came due."""
+    """Ten jobs that come due at one moment go to ten who wait for them, and to nobody else."""
 
     async def scene(stage):
         await stage.start()
-        polls = [stage.poll(worker=f"worker-{number}") for number in range(10)]
-        others = [stage.poll(kinds=["report"]), stage.poll(kinds=["other"])]
+        polls = [stage.poll(worker=f"worker-{number}", kinds=["email"]) for number in range(10)]
+        other = stage.poll(kinds=["report"])
         await stage.settle()
-        await stage.enqueue_all(*({"run_at": b.at(20)} for _ in range(10)), {"run_at": b.at(20), "kind": "report"})
+        await stage.enqueue_all(*({"run_at": b.at(20)} for _ in range(10)))
         await asyncio.sleep(21)
         assert [poll.done() for poll in polls] == [True] * 10
-        assert [poll.done() for poll in others] == [True, False]
+        assert not other.done()
+
+    play(scene)
+
+
+def test_jobs_of_several_lanes_that_come_due_at_one_moment_are_all_had(play):
+    """Each lane that came due has its waiters woken, those of every lane and those of one."""
+
+    async def scene(stage):
+        await stage.start()
+        wishes = (None, ["a"], ["b"])
+        polls = [stage.poll(worker=f"worker-{number}", kinds=kinds) for number, kinds in enumerate(wishes)]
+        await stage.settle()
+        await stage.enqueue_all(*({"run_at": b.at(20), "kind": kind} for kind in ("a", "b", "c")))
+        await asyncio.sleep(21)
+        jobs = [job for poll in polls if poll.done() for job in poll.result()]
+        assert len(jobs) >= 2, "two who could take what is there must not wait"
+        left = [job for job in ("a", "b", "c") if job not in {job.spec.kind for job in jobs}]
+        waiting = [kinds for poll, kinds in zip(polls, wishes, strict=True) if not poll.done()]
+        assert not any(kind in kinds for kind in left for kinds in waiting)
 
     play(scene)
 

@@ -122,6 +122,18 @@ def test_waiting_for_nothing_is_told_at_once():
         virtual_time.run(main())
 
 
+def test_tasks_that_keep_each_other_busy_are_told(monkeypatch):
+    """Work that never ends and lets no time pass is a deadlock as well, and no test that hangs."""
+    monkeypatch.setattr(virtual_time, "ROUNDS_AT_ONE_MOMENT_MAX", 1_000)
+
+    async def main() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(Deadlock, match="kept each other busy for 1000 rounds"):
+        virtual_time.run(main())
+
+
 def test_time_stands_while_a_thread_is_at_work():
     """A call in a thread takes no time, however long it takes: a timer does not overtake it."""
 
