@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -23,6 +24,9 @@ BACKLOG = 1024
 """Connections that may wait to be accepted."""
 FINISH_SECONDS = 10
 """How long requests that came in may take to be answered when the coordinator stops."""
+SWITCH_SECONDS = 0.001
+"""How long one of the two busy threads, event loop and writer, may keep the other waiting (the default is 5 ms): the
+writer gives the interpreter up at each flush and wants it back soon."""
 
 
 @frozen
@@ -39,6 +43,7 @@ class Server:
     async def run(self) -> None:
         """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
         self._remove_port_file()
+        sys.setswitchinterval(SWITCH_SECONDS)
         coordinator = await self._start()
         stop = StopSignals()
         runner = web.AppRunner(build_app(coordinator), **RUNNER_OPTIONS, shutdown_timeout=FINISH_SECONDS)

@@ -18,6 +18,7 @@ from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import encode_content, encode_record, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
 from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, remembered_request, text_digest
+from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
 from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, position_key
 from eventjobs.store.merkle import leaf_hash
@@ -98,17 +99,20 @@ class LmdbTransaction(LmdbReader):
     ) -> Job:
         if now < self.last_time:
             raise ValueError(f"time would go backwards in the log: {now} after {self.last_time}")
-        if before is None and self.row(JOBS, (job_id,)) is not None:
+        if before is None and self._txn.get(uuid_bytes(job_id), db=self._tables.by_table[JOBS][0]) is not None:
             raise ValueError(f"job {job_id} exists already")
         position = self._frontier.size + 1
         record = Record(position, job_id, 1 if before is None else before.version + 1, now, actor, event)
         text = encode_record(record)
         after = evolve(before, record)
-        with _map_full():
-            self._append(self._tables.log, position_key(position), text)
+        key = position_key(position)
+        try:
+            self._append(self._tables.log, key, text)
             if content is not None:
-                self._append(self._tables.contents, position_key(position), encode_content(content))
+                self._append(self._tables.contents, key, encode_content(content))
             self.project(self._projections, before, record, after)
+        except lmdb.MapFullError as error:
+            raise _map_full(error) from error
         self._frontier.append(leaf_hash(text))
         self.last_time = now
         return after
@@ -131,12 +135,14 @@ class LmdbTransaction(LmdbReader):
 
     def finish(self) -> None:
         """Write what is kept to the end of a transaction: counters, head and checkpoints."""
-        with _map_full():
+        try:
             self._flush_counters()
             if self._frontier.size > self._begun_at:
                 self._put(self._tables.meta, HEAD_KEY, StoredHead(self.last_time, self._frontier).encode())
                 for projection in self._projections:
                     self.set_progress(projection, self._frontier.size)
+        except lmdb.MapFullError as error:
+            raise _map_full(error) from error
 
     def set_progress(self, projection: Projection, checkpoint: int) -> None:
         key = PROJECTION_PREFIX + projection.name.encode()
@@ -178,12 +184,6 @@ class LmdbTransaction(LmdbReader):
         self._txn.put(key, seal(key, value), db=database)
 
 
-class _map_full:  # noqa: N801 - used like a function
-    """Says what a full map is: the whole transaction must be dropped, and what helps."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _type: type | None, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, lmdb.MapFullError):
-            raise StorageFull(f"the store's map is full ({error}); restart with a larger --map-size") from error
+def _map_full(error: lmdb.MapFullError) -> StorageFull:
+    """A full map: the whole transaction must be dropped."""
+    return StorageFull(f"the store's map is full ({error}); restart with a larger --map-size")
