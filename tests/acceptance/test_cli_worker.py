@@ -31,6 +31,7 @@ def double(job):
 
 @worker.handler("wait")
 async def wait(job):
+    print("the handler waits", flush=True)
     await asyncio.sleep(3600)
 """
 
@@ -95,7 +96,7 @@ def test_a_second_signal_ends_it_at_once(start: Start, client: BlockingClient) -
     """While it waits for handlers, another signal ends it, and the job is left to its lease."""
     worker = start("--grace-seconds", "3600")
     job = client.enqueue("wait")
-    wait_for(lambda: client.job(job.id).state == "running", "the job to run")
+    worker.wait_for_text("the handler waits")
     worker.send(signal.SIGINT)
     worker.wait_for_text("worker_stopping")
     worker.send(signal.SIGINT)
