@@ -7,7 +7,6 @@ batch leaves nothing; an exception here means a broken promise, and the whole tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import attrs
 
@@ -24,19 +23,24 @@ from eventjobs.store.contract import Grant, Transaction
 
 ANSWER_JOB_BYTES = 2_048
 """What a job takes in an answer beside its contents, at most in the ordinary case."""
+JOB_BYTES = 1_024
+"""What a new job takes in the store beside its contents."""
 
 
 class Handler:
     """Works on one open transaction; `effects` collects what others must hear after the commit."""
 
-    def __init__(self, transaction: Transaction, effects: Effects, room: Callable[[], bool] = lambda: True) -> None:
-        """`room` tells whether the store has room for new work; it is asked once, and only for new work."""
-        self._transaction, self._effects = transaction, effects
-        self._room = cache(room)
+    def __init__(
+        self, transaction: Transaction, effects: Effects, room: Callable[[int], bool] = lambda size: True
+    ) -> None:
+        """`room` tells whether the store has room for the transaction's new jobs of so many bytes."""
+        self._transaction, self._effects, self._room = transaction, effects, room
+        self._new_bytes = 0
 
     def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All the jobs, or none. Without room only requests that add nothing are answered."""
         plan: list[tuple[Enqueue, Event | None, Job | None]] = []
+        room = None
         keyed: dict[str, KeyHolder] = {}
         for index, command in enumerate(self._timely(command) for command in commands):
             key = command.idempotency_key
@@ -47,11 +51,15 @@ class Handler:
             if not decision:
                 plan.append((command, None, holder.job))
                 continue
-            if not self._room():
+            if room is None:
+                room = self._room(self._new_bytes + _size(commands))
+            if not room:
                 return BatchRejected(index, Rejection(Code.STORAGE_FULL, "the store is nearly full: no new jobs"))
             plan.append((command, decision[0], None))
             if key is not None:
                 keyed[key] = _future_holder(command, decision[0])
+        if room:
+            self._new_bytes += _size(commands)
         return [self._enqueued(*step) for step in plan]
 
     def _enqueued(self, command: Enqueue, event: Event | None, held: Job | None) -> Enqueued:
@@ -128,6 +136,12 @@ def _actor(job: Job | None, command: Command) -> Actor:
     if command.actor.id or command.actor.type is not ActorType.WORKER:
         return command.actor
     return Actor(ActorType.WORKER, job.lease.worker)
+
+
+def _size(commands: Sequence[Enqueue]) -> int:
+    """What new jobs take in the store, contents and all."""
+    contents = sum(len(command.payload.text) for command in commands if command.payload is not None)
+    return contents + JOB_BYTES * len(commands)
 
 
 def _future_holder(command: Enqueue, event: Event) -> KeyHolder:

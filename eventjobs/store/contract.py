@@ -128,8 +128,12 @@ class Engine(Protocol):
     def read(self) -> AbstractContextManager[Reader]:
         """A consistent view for a short read, never held across an await."""
 
-    def room_for_new_work(self) -> bool:
-        """False when what is left is kept for finishing the work that is already in."""
+    def room_for_new_work(self, size: int = 0) -> bool:
+        """False when new jobs of `size` bytes would take of what is kept for finishing the work that is already in.
+
+        Asked on the writer thread while a transaction is open: `size` is that of all its new jobs so far, contents and
+        all.
+        """
 
     def maintain(self) -> None:
         """Housekeeping without effect on the content; called on a timer from the writer thread."""

@@ -206,7 +206,7 @@ class MemoryEngine:
     def read(self) -> Iterator[MemoryReader]:
         yield MemoryReader(self._state)
 
-    def room_for_new_work(self) -> bool:
+    def room_for_new_work(self, size: int = 0) -> bool:
         return self.room
 
     def maintain(self) -> None:

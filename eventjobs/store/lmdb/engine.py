@@ -10,10 +10,10 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from eventjobs.domain.projection import Projection
+from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, OutcomeUnknown, StorageFull, StoreError
-from eventjobs.store.indexes import INDEXES
+from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
 from eventjobs.store.lmdb.rebuild import rebuild_stale
@@ -21,12 +21,18 @@ from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.space import no_space_left
 from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, MAX_DATABASES, META, Tables, key_position
 from eventjobs.store.lmdb.transaction import LmdbTransaction
+from eventjobs.store.lmdb.tree import complete_tree
 from eventjobs.store.merkle import Frontier
 
 DEFAULT_MAP_SIZE = 256 << 30
 """Bytes of address space; the file grows only as it is filled. Divide it where memory limits count address space."""
 RESERVE_PARTS = 20
-"""One part in this many of the map is kept for finishing what is in: new jobs are refused before it is touched."""
+"""One part in this many of the map is kept: a commit needs pages for what it changes before it frees the old ones."""
+FINISH_BYTES = 2_048
+"""Kept besides for each job that has not ended: its lease, its end, and what they change in the indexes. New jobs are
+refused before any of this is touched."""
+SPREAD = 2
+"""Pages take up to so many times what is written on them."""
 MAP_SIZE_MIN = 1 << 20
 
 
@@ -71,6 +77,8 @@ class LmdbEngine:
         self._data_file = directory.resolve() / "data.mdb"
         self._lock, self._projections, self._guard = lock, tuple(projections), ForkGuard()
         self._map_size = map_size
+        self._open: tuple[lmdb.Transaction, LmdbTransaction] | None = None
+        self._writer: int | None = None
         self._env = _open_environment(directory, map_size)
         try:
             _assert_durable(self._env)
@@ -80,11 +88,11 @@ class LmdbEngine:
                 _check_end(LmdbReader(self._tables, txn), self._tables, txn)
             self._env.reader_check()
             rebuild_stale(self._env, self._tables, self._projections)
+            complete_tree(self._env, self._tables)
         except BaseException:
             self._env.close()
             raise
-        self._open: tuple[lmdb.Transaction, LmdbTransaction] | None = None
-        self._writer: int | None = None
+        self._page_size = self._env.stat()["psize"]
 
     def begin(self) -> LmdbTransaction:
         self._guard.check()
@@ -151,9 +159,22 @@ class LmdbEngine:
         except lmdb.Error as error:
             raise _meaning(error, self.directory) from error
 
-    def room_for_new_work(self) -> bool:
-        used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
-        return used < self._map_size - self._map_size // RESERVE_PARTS
+    def room_for_new_work(self, size: int = 0) -> bool:
+        taken = self._env.info()["last_pgno"] * self._page_size + SPREAD * size
+        if taken < self._map_size // 4:  # whatever the jobs are, the rest is enough to finish them
+            return True
+        return taken + self._map_size // RESERVE_PARTS + FINISH_BYTES * self._unfinished() < self._map_size
+
+    def _unfinished(self) -> int:
+        """How many jobs have not ended: those that wait and those that run."""
+        if self._open is None:
+            with self._env.begin() as txn:
+                return self._rows(txn, READY) + self._rows(txn, EXPIRIES)
+        txn, _ = self._open
+        return self._rows(txn, READY) + self._rows(txn, EXPIRIES)
+
+    def _rows(self, txn: lmdb.Transaction, table: Table) -> int:
+        return txn.stat(self._tables.by_table[table][0])["entries"]
 
     def maintain(self) -> None:
         """Free the reader slots of processes that died, which would keep old pages from being used again; and let go

@@ -111,7 +111,8 @@ def test_a_file_that_may_not_grow_is_a_full_disk(run_program, store):
                 refused += 1
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         transaction = engine.begin()
-        transaction.append(None, b.enqueued(), b.an_id(99), b.START, b.PRODUCER_ACTOR, b.content('"' + "x" * 50_000 + '"'))
+        content = b.content('"' + "x" * 50_000 + '"')
+        transaction.append(None, b.enqueued(), b.an_id(99), b.START, b.PRODUCER_ACTOR, content)
         engine.commit()
         with engine.read() as reader:
             assert len(reader.records(0, 100)) == reader.head().size == done + 1, (done, reader.head())

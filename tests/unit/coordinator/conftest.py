@@ -93,8 +93,8 @@ class StagedEngine:
     def room(self, room: bool) -> None:
         self._engine.room = room
 
-    def room_for_new_work(self) -> bool:
-        return self._engine.room_for_new_work()
+    def room_for_new_work(self, size: int = 0) -> bool:
+        return self._engine.room_for_new_work(size)
 
     def maintain(self) -> None:
         self.calls.append("maintain")

@@ -177,11 +177,9 @@ def test_a_start_picks_up_the_times_of_the_store(play):
         await stage.enqueue()
         await stage.lease(duration=b.seconds(30))
         await stage.enqueue(kind="later", delay=b.seconds(50))
-        coordinator.drain()
-        await coordinator._commits.close()
-        again = await Coordinator.start(stage.engine, stage.clock)
-        stage.loop.stand_still_while(lambda: again.pending > 0)
-        stage.coordinator = again
+        await coordinator.stop()
+        stage.engine.calls.clear()  # it is opened again
+        await stage.start()
         (later,) = await stage.lease(kinds=["later"], wait=60)
         assert later.lease.leased_at - b.at(50) < b.seconds(0.01)
         expired = next(record for record in stage.records() if record.event.type == "lease_expired")

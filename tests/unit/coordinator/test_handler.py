@@ -31,7 +31,7 @@ class Desk:
     @contextmanager
     def handler(self, room: bool = True) -> Iterator[Handler]:
         self.effects = Effects()
-        yield Handler(self.engine.begin(), self.effects, lambda: room)
+        yield Handler(self.engine.begin(), self.effects, lambda size: room)
         self.engine.commit()
 
     def enqueue(self, *commands, room=True):
@@ -167,6 +167,23 @@ def test_without_room_a_reused_key_is_refused_as_such(desk):
     conflict = b.enqueue(b.an_id(2), idempotency_key="key", kind="other")
     refusal = desk.enqueue(conflict, b.enqueue(b.an_id(3)), room=False)
     assert (refusal.index, refusal.rejection.code) == (0, Code.IDEMPOTENCY_KEY_REUSED)
+
+
+def test_room_is_asked_for_all_new_jobs_of_the_transaction(desk):
+    """Each request is weighed with those before it in the same commit, contents and all; what adds nothing is not."""
+    desk.enqueue(b.enqueue(b.an_id(99), idempotency_key="key"))
+    asked = []
+    handler = Handler(desk.engine.begin(), Effects(), lambda size: asked.append(size) or size < 30_000)
+    known = b.enqueue(b.an_id(98), idempotency_key="key")
+    big = b.content('"' + "x" * 10_000 + '"')
+    assert len(handler.enqueue([known])) == 1 and asked == []
+    assert len(handler.enqueue([b.enqueue(b.an_id(1), payload=big)])) == 1
+    assert len(handler.enqueue([b.enqueue(b.an_id(2), payload=None), known])) == 2
+    refused = handler.enqueue([b.enqueue(b.an_id(3), payload=big), b.enqueue(b.an_id(4), payload=big)])
+    assert refused.rejection.code is Code.STORAGE_FULL
+    assert len(handler.enqueue([b.enqueue(b.an_id(5), payload=big)])) == 1, "a refused request takes no room"
+    assert asked == sorted(asked[:3]) + asked[3:] and 10_000 < asked[0] < asked[1] < asked[3] < 30_000 < asked[2]
+    desk.engine.abort()
 
 
 # Time and actors ----------------------------------------------------------------------------------------------------
