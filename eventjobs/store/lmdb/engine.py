@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -192,7 +193,7 @@ class LmdbEngine:
 
 def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
     try:
-        return lmdb.open(str(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
+        return lmdb.open(os.fsencode(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
     except lmdb.InvalidError as error:
         raise StoreError(f"{directory}/data.mdb is not a store of eventjobs: {error}") from error
     except lmdb.MemoryError as error:

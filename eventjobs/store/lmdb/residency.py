@@ -25,9 +25,10 @@ def release_pages(data_file: Path) -> bool:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     released = False
-    for line in _MAPS.read_text().splitlines():
-        if line.endswith(f" {data_file}"):
-            start, end = (int(address, 16) for address in line.split(maxsplit=1)[0].split("-"))
+    name = b" " + os.fsencode(data_file)
+    for line in _MAPS.read_bytes().splitlines():
+        if line.endswith(name):
+            start, end = (int(address, 16) for address in line.split(maxsplit=1)[0].split(b"-"))
             if libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED) != 0:
                 raise OSError(ctypes.get_errno(), "madvise")
             released = True
