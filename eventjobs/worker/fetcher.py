@@ -69,8 +69,8 @@ class Fetcher:
                 start(job)
             if jobs and request.attempts > 1:
                 renew_soon()  # granted to an attempt whose answer was lost: part of the lease is over already
-            waited = loop.time() - asked_at
-            if jobs or waited >= EARLY_FRACTION * self._settings.poll_seconds > 0:
+            in_time = loop.time() - asked_at >= EARLY_FRACTION * self._settings.poll_seconds > 0
+            if jobs or in_time or request.attempts > 1:
                 early = 0
             else:
                 await asyncio.sleep(self._outage.pause_seconds(early))
@@ -103,12 +103,13 @@ class Fetcher:
         return jobs
 
     async def _ask(self, request: Request, wait_seconds: float) -> Sequence[Job]:
+        """One attempt. A repeat does not wait: if its grants came and went in an outage, it would wait in vain."""
         request.attempts += 1
         return await self._coordinator.lease(
             self._worker,
             max_jobs=request.max_jobs,
             lease_seconds=self._settings.lease_seconds,
-            wait_seconds=wait_seconds,
+            wait_seconds=wait_seconds if request.attempts == 1 else 0.0,
             queues=self._settings.queues,
             kinds=request.kinds,
             request_id=request.id,

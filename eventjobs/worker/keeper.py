@@ -32,6 +32,7 @@ class Keeper:
     ) -> None:
         self._coordinator = coordinator
         self._holdings = holdings
+        self._lease_seconds = settings.lease_seconds
         self._period = settings.renew_seconds
         self._outage = outage
         self._log = log
@@ -49,7 +50,8 @@ class Keeper:
             await self._until(due)
             late = loop.time() - due
             if late > self._period:
-                self._log.warning("keeper_late", late_seconds=round(late, 3), hint="something blocked the event loop")
+                # a handler blocked the event loop, or the whole process stood still
+                self._log.warning("keeper_late", late_seconds=round(late, 3), lease_seconds=self._lease_seconds)
             due = loop.time() + self._period
             await self._renew_all()
 

@@ -13,14 +13,20 @@ from eventjobs.worker.context import JobContext
 
 CUT = " … (cut) … "
 OUR_FRAMES = "eventjobs.worker."
+PUBLIC_HOME = "eventjobs"
+"""Where programs import from: jobs and tracebacks name an exception as whoever raised it knows it."""
 
 
 class GiveUp(Exception):
     """Raised by a handler: this job cannot succeed. It is dead at once, whatever attempts are left."""
 
+    __module__ = PUBLIC_HOME
+
 
 class RetryIn(Exception):
     """Raised by a handler: try again after `seconds` (0 to 7 days), instead of the delay of the job's policy."""
+
+    __module__ = PUBLIC_HOME
 
     def __init__(self, seconds: float, message: str = "") -> None:
         if not 0 <= seconds <= RETRY_DELAY_SECONDS_MAX:

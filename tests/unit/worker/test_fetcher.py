@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from eventjobs.client import Problem, Refused, StaleToken, Unavailable
+from eventjobs.worker.outage import is_away
 
 
 def test_it_asks_for_the_registered_kinds_and_for_free_slots_only(play):
@@ -75,6 +76,27 @@ def test_a_lost_answer_costs_no_attempt(play):
         assert first == second == third != fourth
 
     play(scene)
+
+
+def test_grants_that_came_and_went_in_an_outage_hold_nothing_up(play):
+    """The repeated request gets nothing, and does not wait for what it can never get; the next one takes the work."""
+
+    async def scene(stage):
+        stage.worker.handler("work")(_nothing)
+        row = stage.coordinator.add("work")
+        stage.coordinator.lose["lease"] = 1
+        stage.start()
+        await stage.coordinator.until(lambda: row.state == "running")
+        stage.coordinator.down = True
+        await asyncio.sleep(60)
+        stage.coordinator.expire()
+        stage.coordinator.down = False
+        began = asyncio.get_running_loop().time()
+        await stage.coordinator.until(lambda: row.state == "succeeded")
+        assert asyncio.get_running_loop().time() - began <= 5
+        assert row.log == ["leased", "expired", "leased", "completed"]
+
+    play(scene, concurrency=1)
 
 
 def test_an_outage_is_lived_through(play):
@@ -181,8 +203,6 @@ def test_processes_of_one_name_do_not_answer_for_each_other(play):
 
 def test_a_stale_token_at_the_fetcher_is_no_outage():
     """Conflicts are the coordinator's word, whoever is told."""
-    from eventjobs.worker.outage import is_away
-
     assert not is_away(StaleToken(Problem(code="stale_token", status=409)))
 
 
