@@ -73,6 +73,18 @@ class Reader(Rows, Protocol):
     def records(self, after: int, limit: int) -> list[Record]:
         """Up to `limit` records with positions above `after`, in order."""
 
+    def record_text(self, position: int) -> bytes | None:
+        """The bytes of the record at a position, as they were written: what the tree's leaf hash is made of."""
+
+    def root(self, size: int) -> bytes:
+        """The root of the tree over the first `size` records, at most as many as there are."""
+
+    def inclusion_proof(self, position: int, size: int) -> list[bytes]:
+        """What shows that the record at a position is among the first `size`; see proofs.py. O(log size) hashes."""
+
+    def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
+        """What shows that the first `size` records begin with the first `old_size`; see proofs.py."""
+
     def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
         """The earliest time above `after` at which waiting jobs come due, and their (queue, kind) pairs.
 

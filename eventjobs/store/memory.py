@@ -22,7 +22,8 @@ from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import decode_record, encode_record
 from eventjobs.store.contract import Corrupt, Grant, Head
-from eventjobs.store.merkle import Frontier, leaf_hash
+from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
+from eventjobs.store.proofs import ProvesItsLog
 
 
 @define
@@ -42,7 +43,7 @@ class _State:
         return _State(list(self.log), dict(self.contents), dict(self.jobs), rows, self.frontier.copy(), self.last_time)
 
 
-class MemoryReader:
+class MemoryReader(ProvesItsLog):
     """See store.contract.Reader."""
 
     def __init__(self, state: _State) -> None:
@@ -66,6 +67,14 @@ class MemoryReader:
 
     def records(self, after: int, limit: int) -> list[Record]:
         return [decode_record(text) for text in self._state.log[after : after + limit]]
+
+    def record_text(self, position: int) -> bytes | None:
+        return self._state.log[position - 1] if 1 <= position <= len(self._state.log) else None
+
+    def subtree(self, level: int, index: int) -> bytes:
+        if level == 0:
+            return leaf_hash(self._state.log[index])
+        return node_hash(self.subtree(level - 1, 2 * index), self.subtree(level - 1, 2 * index + 1))
 
     def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
         coming = [job for job in self._jobs() if job.waiting and job.run_at > after]

@@ -15,8 +15,9 @@ from eventjobs.store.codec import decode_content, decode_job, decode_record, uns
 from eventjobs.store.contract import Corrupt, Head
 from eventjobs.store.indexes import DUE, EXPIRIES, JOBS
 from eventjobs.store.keys import NUMBER_MAX
-from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, key_position, position_key
-from eventjobs.store.merkle import Frontier
+from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, key_position, node_key, position_key
+from eventjobs.store.merkle import NODE_LEVELS, Frontier, leaf_hash, node_hash
+from eventjobs.store.proofs import ProvesItsLog
 
 COUNTER_BYTES = 8
 
@@ -40,7 +41,7 @@ class StoredHead:
         return Head(self.frontier.size, self.frontier.root())
 
 
-class LmdbReader:
+class LmdbReader(ProvesItsLog):
     """See store.contract.Reader. Valid as long as the LMDB transaction it was made of."""
 
     def __init__(self, tables: Tables, txn: lmdb.Transaction) -> None:
@@ -72,6 +73,26 @@ class LmdbReader:
     def record_text(self, position: int) -> bytes | None:
         """The bytes of a record as they were written."""
         return self._get(self._tables.log, position_key(position), "log")
+
+    def subtree(self, level: int, index: int) -> bytes:
+        """From the nearest kept nodes below: at most 128 reads. Raises Corrupt when one of them is missing."""
+        above = level % NODE_LEVELS
+        kept = level - above
+        hashes = [self._kept(kept, place) for place in range(index << above, index + 1 << above)]
+        while len(hashes) > 1:
+            hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
+        return hashes[0]
+
+    def _kept(self, level: int, index: int) -> bytes:
+        if level == 0:
+            text = self.record_text(index + 1)
+            if text is None:
+                raise Corrupt(f"log: position {index + 1} is missing")
+            return leaf_hash(text)
+        node = self._get(self._tables.tree, node_key(level, index), "tree")
+        if node is None:
+            raise Corrupt(f"tree: node {index} of level {level} is missing")
+        return node
 
     def records(self, after: int, limit: int) -> list[Record]:
         found: list[Record] = []

@@ -13,8 +13,8 @@ from eventjobs.store.codec import decode_job, encode_job, seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import LmdbReader
-from eventjobs.store.lmdb.tables import PROJECTION_PREFIX, Tables
-from eventjobs.store.lmdb.transaction import LmdbTransaction, decode_progress
+from eventjobs.store.lmdb.tables import PROJECTION_PREFIX, Tables, decode_progress
+from eventjobs.store.lmdb.transaction import LmdbTransaction
 
 CHUNK_RECORDS = 2_000
 """Records folded in one commit."""

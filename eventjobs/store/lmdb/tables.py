@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 import lmdb
+import msgspec
 
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.keys import KeyCodec
@@ -15,10 +16,11 @@ FORMAT_VERSION = 1
 
 MAX_DATABASES = 64
 
-META, LOG, CONTENTS, SCRATCH = "meta", "log", "contents", "rebuild_jobs"
-FORMAT_KEY, HEAD_KEY, PROJECTION_PREFIX = b"format", b"head", b"projection:"
+META, LOG, CONTENTS, TREE, SCRATCH = "meta", "log", "contents", "tree", "rebuild_jobs"
+FORMAT_KEY, HEAD_KEY, TREE_KEY, PROJECTION_PREFIX = b"format", b"head", b"tree", b"projection:"
 
 _POSITION = struct.Struct(">Q")
+_NODE = struct.Struct(">BQ")
 
 
 def position_key(position: int) -> bytes:
@@ -31,14 +33,30 @@ def key_position(key: bytes) -> int:
     return _POSITION.unpack(key)[0]
 
 
+def node_key(level: int, index: int) -> bytes:
+    """Key of a node of the tree: its level in 1 byte, its index among those of the level in 8, big-endian."""
+    return _NODE.pack(level, index)
+
+
+def encode_progress(version: int, checkpoint: int) -> bytes:
+    """How far something that is derived from the log has come: the version of its rule, the position it has seen."""
+    return msgspec.msgpack.encode((version, checkpoint))
+
+
+def decode_progress(value: bytes) -> tuple[int, int]:
+    """Version and checkpoint, from what `encode_progress` stored."""
+    version, checkpoint = msgspec.msgpack.decode(value)
+    return version, checkpoint
+
+
 class Tables:
-    """The open databases: `log`, `contents`, `meta`, `scratch`; (database, codec, is-counters) by projection table."""
+    """The open databases: `log`, `contents`, `tree`, `meta`, `scratch`; (database, codec) by projection table."""
 
     def __init__(self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction | None) -> None:
         def database(name: str) -> object:
             return env.open_db(name.encode(), txn=txn, create=txn is not None)
 
-        self.meta, self.log, self.contents = database(META), database(LOG), database(CONTENTS)
+        self.meta, self.log, self.contents, self.tree = map(database, (META, LOG, CONTENTS, TREE))
         self.scratch = database(SCRATCH)
         self.by_table: dict[Table, tuple[object, KeyCodec]] = {
             table: (database(f"projection/{table.name}"), KeyCodec(table))

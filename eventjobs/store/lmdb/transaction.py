@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import lmdb
-import msgspec
 
 from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
@@ -20,20 +19,10 @@ from eventjobs.store.contract import Corrupt, Grant, StorageFull
 from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, remembered_request, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
-from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, position_key
+from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, encode_progress, position_key
+from eventjobs.store.lmdb.tree import keep_nodes
 from eventjobs.store.merkle import leaf_hash
 from eventjobs.store.ready import due_places
-
-
-def encode_progress(version: int, checkpoint: int) -> bytes:
-    """A projection's version and checkpoint as stored."""
-    return msgspec.msgpack.encode((version, checkpoint))
-
-
-def decode_progress(value: bytes) -> tuple[int, int]:
-    """A projection's version and checkpoint, from what `encode_progress` stored."""
-    version, checkpoint = msgspec.msgpack.decode(value)
-    return version, checkpoint
 
 
 class LmdbTransaction(LmdbReader):
@@ -111,9 +100,10 @@ class LmdbTransaction(LmdbReader):
             if content is not None:
                 self._append(self._tables.contents, key, encode_content(content))
             self.project(self._projections, before, record, after)
+            if nodes := self._frontier.append(leaf_hash(text)):
+                keep_nodes(self._tables, self._txn, nodes, position)
         except lmdb.MapFullError as error:
             raise _map_full(error) from error
-        self._frontier.append(leaf_hash(text))
         self.last_time = now
         return after
 
