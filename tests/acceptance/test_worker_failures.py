@@ -139,7 +139,7 @@ async def test_dead_jobs_can_be_brought_back(client, start_worker, eventually, t
     await eventually(both_dead, "the dead list")
     died = {each.id: await client.job(each.id) for each in (used_up, given_up)}
     assert (died[used_up.id].attempts, died[used_up.id].error.message) == (2, "attempt 2")
-    assert (died[given_up.id].attempts, died[given_up.id].error.type) == (1, "eventjobs.worker.outcomes.GiveUp")
+    assert (died[given_up.id].attempts, died[given_up.id].error.type) == (1, "eventjobs.GiveUp")
     (tmp_path / "go").touch()
     assert (await client.requeue(given_up.id)).attempts == 0
     await eventually(lambda: _succeeded(client, given_up.id), "the requeued job")
