@@ -34,6 +34,10 @@ class RetryIn(Exception):
         super().__init__(message or f"to be tried again in {seconds} s")
         self.seconds = seconds
 
+    def __reduce__(self) -> tuple[type[RetryIn], tuple[float, str]]:
+        """Survives the way back from a process pool."""
+        return type(self), (self.seconds, str(self))
+
 
 def completion(job: JobContext, value: object) -> Completion | Failure:
     """The success with this return value, or a final failure when it is no result that can be kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import sys
 from collections.abc import Callable
 
@@ -99,6 +100,13 @@ def test_handlers_can_decide_about_the_retry(raised):
     assert not raised(GiveUp("bad address")).retry
     later = raised(RetryIn(90.5, "rate limited"))
     assert (later.retry, later.retry_in_seconds, later.error["message"]) == (True, 90.5, "rate limited")
+
+
+def test_decisions_survive_a_process_pool():
+    """A handler may do its work in other processes, which send exceptions back pickled."""
+    again = pickle.loads(pickle.dumps(RetryIn(5, "busy")))
+    assert (type(again), again.seconds, str(again)) == (RetryIn, 5, "busy")
+    assert str(pickle.loads(pickle.dumps(GiveUp("no")))) == "no"
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 7 * 86_400 + 1])
