@@ -118,7 +118,7 @@ class Coordinator:
         """
         self._refuse_when_draining()
         deadline = self._loop.time() + wait / MICROSECONDS
-        waiter = Waiter(queues, kinds)
+        waiter = Waiter(command.worker, queues, kinds)
         self._waiters.add(waiter)
         try:
             while still_wanted():
@@ -200,7 +200,7 @@ class Coordinator:
         if self.draining:
             return  # nobody waits for jobs any more, and the next coordinator sets its own timers
         if effects.available:
-            self._waiters.offer(effects.available)
+            self._waiters.offer(effects.available, effects.silent)
         if effects.next_due is not None:
             self._due_seen = min(self._due_seen, effects.next_due - 1)
             self._due.set(effects.next_due)

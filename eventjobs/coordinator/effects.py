@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eventjobs.domain.events import Event
-from eventjobs.domain.job import Job
+from eventjobs.domain.events import Event, LeaseExpired
+from eventjobs.domain.job import DeathCause, Job
 from eventjobs.domain.rejections import Rejection
 
 Lane = tuple[str, str]
@@ -14,20 +14,23 @@ class Effects:
     """Collected while a transaction is worked on; published only after its commit.
 
     `available` counts the jobs that can be leased now, by lane. `next_due` and `next_expiry` are the earliest future
-    times (microseconds) at which a job of this commit comes due or a lease of it runs out. `appended` lists (job
-    before, event, job after), `refused` the rejections given.
+    times (microseconds) at which a job of this commit comes due or a lease of it runs out. `silent` are the workers
+    that let a lease run out. `appended` lists (job before, event, job after), `refused` the rejections given.
     """
 
     def __init__(self) -> None:
         self.available: dict[Lane, int] = {}
         self.next_due: int | None = None
         self.next_expiry: int | None = None
+        self.silent: set[str] = set()
         self.appended: list[tuple[Job | None, Event, Job]] = []
         self.refused: list[tuple[object, Rejection]] = []
 
     def saw(self, before: Job | None, event: Event, after: Job) -> None:
         """Take note of an appended event."""
         self.appended.append((before, event, after))
+        if type(event) is LeaseExpired or after.death_cause is DeathCause.LEASE_EXPIRED:
+            self.silent.add(before.lease.worker)
         if after.waiting:
             if after.run_at <= after.updated_at:
                 lane = (after.spec.queue, after.spec.kind)

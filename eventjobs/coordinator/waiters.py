@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from eventjobs.coordinator.effects import Lane
 
 
 class Waiter:
-    """One waiting lease request. `woken_for` is the lane it was last woken for and has not tried yet."""
+    """One waiting lease request of a worker. `woken_for` is the lane it was last woken for and has not tried yet."""
 
-    def __init__(self, queues: Iterable[str] | None, kinds: Iterable[str] | None) -> None:
+    def __init__(self, worker: str, queues: Iterable[str] | None, kinds: Iterable[str] | None) -> None:
+        self.worker = worker
         self._queues = None if queues is None else frozenset(queues)
         self._kinds = None if kinds is None else frozenset(kinds)
         self._wake = asyncio.Event()
@@ -61,10 +62,15 @@ class Waiters:
         if waiter.woken_for is not None:
             self.offer({waiter.woken_for: 1})
 
-    def offer(self, available: Mapping[Lane, int]) -> None:
-        """Wake as many waiters as there are jobs, lane by lane."""
+    def offer(self, available: Mapping[Lane, int], silent: Container[str] = ()) -> None:
+        """Wake as many waiters as there are jobs, lane by lane.
+
+        `silent` are workers that let a lease run out just now: they are woken when nobody else waits. One that is
+        frozen may have a request open, and would be given the job it did not run once more.
+        """
+        line = sorted(self._waiting, key=lambda waiter: waiter.worker in silent) if silent else self._waiting
         for lane, count in available.items():
-            for waiter in self._waiting:
+            for waiter in line:
                 if count == 0:
                     break
                 if waiter.woken_for is None and waiter.wants(lane):

@@ -418,3 +418,20 @@ def test_a_request_that_waits_for_its_first_grant_keeps_waiting(play):
         assert [each.id for each in await waiting] == [job.id]
 
     play(scene)
+
+
+def test_a_job_whose_lease_ran_out_goes_to_another_worker_first(play):
+    """A frozen worker whose request still waits does not get the job back that it did not run, if another waits."""
+
+    async def scene(stage):
+        await stage.start()
+        await stage.enqueue(queue="wanted")
+        await stage.lease(worker="frozen", duration=b.seconds(20))
+        own = stage.poll(worker="frozen", queues=["wanted"])
+        await stage.settle()
+        other = stage.poll(worker="other", queues=["wanted"])
+        (job,) = await other
+        assert job.lease.worker == "other"
+        assert not own.done()
+
+    play(scene)

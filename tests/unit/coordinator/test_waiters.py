@@ -17,8 +17,8 @@ def waiters() -> Waiters:
     return Waiters()
 
 
-def waiting(waiters: Waiters, count: int, queues=None, kinds=None) -> list[Waiter]:
-    found = [Waiter(queues, kinds) for _ in range(count)]
+def waiting(waiters: Waiters, count: int, queues=None, kinds=None, worker="w") -> list[Waiter]:
+    found = [Waiter(worker, queues, kinds) for _ in range(count)]
     for waiter in found:
         waiters.add(waiter)
     return found
@@ -41,7 +41,7 @@ def woken(*groups: list[Waiter]) -> list[list[bool]]:
 )
 def test_a_waiter_wants_the_lanes_it_asked_for(queues, kinds, wanted):
     """Queue and kind must both be among those asked for; None is any."""
-    waiter = Waiter(queues, kinds)
+    waiter = Waiter("w", queues, kinds)
     assert {lane for lane in (EMAIL, REPORT, OTHER) if waiter.wants(lane)} == wanted
 
 
@@ -128,7 +128,7 @@ def test_waiting_ends_at_its_time():
     async def main() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        assert not await Waiter(None, None).woken(20)
+        assert not await Waiter("w", None, None).woken(20)
         assert loop.time() == began + 20
 
     virtual_time.run(main())
@@ -159,3 +159,12 @@ def test_all_are_woken_at_the_end(waiters):
         assert woken(group) == [[False] * 3]
 
     virtual_time.run(main())
+
+
+def test_a_silent_worker_is_woken_when_nobody_else_waits(waiters):
+    """Who let a lease run out is last in line for that job, however long it has waited, but not out of it."""
+    silent, others = waiting(waiters, 1, worker="silent"), waiting(waiters, 2)
+    waiters.offer({EMAIL: 1}, {"silent"})
+    assert woken(silent, others) == [[False], [True, False]]
+    waiters.offer({EMAIL: 2}, {"silent"})
+    assert woken(silent, others) == [[True], [True, True]]
