@@ -7,12 +7,18 @@ use the standard library's logging come out in the same form.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 import structlog
+from aiohttp.http_exceptions import BadHttpMessage
+
+HTTP_SERVER = "aiohttp.server"
+REASON_LENGTH_MAX = 200
+"""Characters of what a stranger sent that a line may hold."""
 
 
 def configure(level: str = "info", form: str = "auto") -> None:
@@ -39,7 +45,12 @@ def configure(level: str = "info", form: str = "auto") -> None:
 def _readable() -> list[Callable]:
     # plain: a traceback with local variables would put payloads on the screen
     plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(timestamp_key="time", colors=sys.stderr.isatty(), exception_formatter=plain)]
+    return [structlog.dev.ConsoleRenderer(timestamp_key="time", colors=_in_colours(), exception_formatter=plain)]
+
+
+def _in_colours() -> bool:
+    """Whether standard error is a terminal that shows colours, and its user wants them (https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _json(dumps: Callable[..., Any]) -> list[Callable]:
@@ -84,3 +95,19 @@ def _route_standard_logging(number: int, before: list[Callable], finish: list[Ca
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.INFO))  # debugging eventjobs must not bring the libraries' own debug lines
+    logging.getLogger(HTTP_SERVER).addFilter(_calm)
+
+
+def _calm(record: logging.LogRecord) -> bool:
+    """Make the error that bytes which are no HTTP are to the server a warning of one line.
+
+    Whoever scans ports sends such bytes, and nothing is wrong here: a traceback each would bury what matters.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BadHttpMessage):
+        reason = " ".join(error.message.split())[:REASON_LENGTH_MAX]
+        reason = "".join(letter if " " <= letter <= "~" else "?" for letter in reason)
+        record.msg, record.args = "%s: no valid HTTP: %s", (record.getMessage(), reason)
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    return logging.getLogger(HTTP_SERVER).isEnabledFor(record.levelno)

@@ -145,6 +145,35 @@ def enqueue(url: str, payload: str) -> tuple[int, dict]:
             return error.code, orjson.loads(error.read())
 
 
+GOOD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+NO_HTTP = {
+    "garbage": b"\x00\x01\x02 garbage\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "a garbage method, after a good request": GOOD + b"G@RB[]GE / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a bad size of a chunk": POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "a bad length": POST + b"Content-Length: abc\r\n\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nHost x\r\n\r\n",
+    "an endless line": b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "another version": b"GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", NO_HTTP.values(), ids=NO_HTTP)
+def test_what_is_no_http_does_not_fill_the_log(coordinator: CoordinatorProcess, sent: bytes) -> None:
+    """Whatever a port scanner sends is refused with 400 and at most a line of warning, without a traceback."""
+    with socket.create_connection(("127.0.0.1", coordinator.port), timeout=30) as connection:
+        connection.sendall(sent)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b" 400 Bad Request\r\n" in answer
+    assert enqueue(coordinator.url, "x")[0] == 201
+    assert coordinator.stop() == exits.DONE
+    lines = [orjson.loads(line) for line in coordinator.process.text().splitlines() if line.startswith("{")]
+    assert len(lines) <= 1
+    assert [(line["level"], "exception" in line) for line in lines] == [("warning", False)] * len(lines)
+    assert "Traceback" not in coordinator.process.text()
+
+
 @pytest.mark.parametrize("level", ["info", "debug"])
 def test_what_is_logged_depends_on_the_level(tmp_path: Path, level: str) -> None:
     """Each change of a job is a line at debug level only; each line is JSON with the job's facts."""

@@ -3,21 +3,27 @@ since loggers are configured once."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import orjson
+import pytest
+
+ON_A_TERMINAL = "import sys\nsys.stderr.isatty = lambda: True\n"
 
 
-def lines_of(body: str, level: str = "info", form: str = "auto") -> list[str]:
-    """Standard error of a program that logs after configure(level, form)."""
+def lines_of(body: str, level: str = "info", form: str = "auto", before: str = "", **environment: str) -> list[str]:
+    """Standard error of a program that logs after configure(level, form); `before` is what it does first."""
     program = (
-        "import logging, structlog\n"
+        f"{before}import logging, structlog\n"
         "from eventjobs.cli import logs\n"
         f"logs.configure({level!r}, {form!r})\n"
         "log = structlog.get_logger('eventjobs.jobs')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program + body], capture_output=True, text=True)
+    clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    settings = {**clean, "TERM": "xterm", **environment}
+    done = subprocess.run([sys.executable, "-c", program + body], capture_output=True, text=True, env=settings)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     return done.stderr.splitlines()
@@ -63,3 +69,54 @@ def test_a_value_that_json_cannot_carry_does_not_lose_the_line() -> None:
     (line,) = lines_of("log.info('odd', number=2**70, text='\\ud800', fine=1)")
     facts = orjson.loads(line)
     assert facts["number"] == str(2**70) and facts["text"].isascii() and facts["event"] == "odd"
+
+
+@pytest.mark.parametrize(
+    ("environment", "in_colours"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+    ids=str,
+)
+def test_colours_are_for_terminals_that_want_them(environment: dict[str, str], in_colours: bool) -> None:
+    """On a terminal lines are readable, and in colours unless NO_COLOR is set or the terminal is a dumb one."""
+    body = "log.warning('w', job='a'); logging.getLogger('asyncio').warning('x')"
+    lines = lines_of(body, before=ON_A_TERMINAL, **environment)
+    assert len(lines) == 2
+    for line in lines:
+        assert "warning" in line and not line.startswith("{")
+        assert ("\x1b[" in line) is in_colours
+
+
+def server_error(error: str) -> str:
+    """A program's text in which the HTTP server logs an error as it does."""
+    return (
+        "from aiohttp.http_exceptions import TransferEncodingError, LineTooLong\n"
+        "try:\n"
+        f"    raise {error}\n"
+        "except Exception as error:\n"
+        "    logging.getLogger('aiohttp.server').exception('Error from %s', '10.0.0.9', exc_info=error)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "error", ["TransferEncodingError('bad\\n size:\\n\\x1b[2J\xff')", "LineTooLong(b'x' * 9999, 8190, '9999')"]
+)
+def test_what_is_no_http_is_a_warning_in_one_line(error: str) -> None:
+    """Bytes that are no HTTP are told with their sender and what is wrong, bounded, and without a traceback."""
+    for level in ("info", "warning"):
+        (line,) = lines_of(server_error(error), level)
+        facts = orjson.loads(line)
+        assert (facts["level"], facts["logger"]) == ("warning", "aiohttp.server")
+        assert facts["event"].startswith("Error from 10.0.0.9: no valid HTTP: ")
+        assert "exception" not in facts and len(line) < 500 and facts["event"].isprintable()
+    (line,) = lines_of(server_error(error), form="console")
+    assert "no valid HTTP" in line and "warning" in line
+    assert lines_of(server_error(error), "error") == []
+
+
+def test_an_error_of_the_http_server_keeps_its_traceback() -> None:
+    """What is not the sender's fault stays an error with all it says."""
+    for level in ("info", "error"):
+        (line,) = lines_of(server_error("ValueError('ours')"), level)
+        facts = orjson.loads(line)
+        assert (facts["event"], facts["level"]) == ("Error from 10.0.0.9", "error")
+        assert "ValueError: ours" in facts["exception"]
