@@ -10,12 +10,14 @@ from aiohttp import web
 from eventjobs.api import routes_jobs, routes_service
 from eventjobs.api.body import too_large
 from eventjobs.api.edge import Edge, client_has_gone
-from eventjobs.api.keys import COORDINATOR, EDGE
+from eventjobs.api.keys import COORDINATOR, EDGE, NOTES
 from eventjobs.api.problems import Problem, Refused, retry_later
+from eventjobs.api.render_proofs import Notes, PlainNotes
 from eventjobs.api.routes_dead import requeue_dead
 from eventjobs.api.routes_enqueue import enqueue, enqueue_batch
 from eventjobs.api.routes_lease import lease
 from eventjobs.api.routes_log import get_events
+from eventjobs.api.routes_proofs import get_head, get_proof
 from eventjobs.api.routes_settle import operate_one, settle_many, settle_one
 from eventjobs.api.settle_request import (
     read_cancel,
@@ -52,6 +54,8 @@ ROUTES: tuple[web.RouteDef, ...] = (
     web.get("/dead", routes_jobs.list_dead),
     web.post("/dead/requeue", requeue_dead),
     web.get("/events", get_events),
+    web.get("/log/head", get_head),
+    web.get("/log/proof", get_proof),
     web.get("/stats", routes_service.get_stats),
     web.get("/metrics", routes_service.get_metrics),
     web.get("/healthz", routes_service.get_health),
@@ -65,14 +69,16 @@ RUNNER_OPTIONS = {"access_log": None, "auto_decompress": False}
 which are refused, not unpacked first."""
 
 
-def build_app(coordinator: Coordinator, edge: Edge | None = None) -> web.Application:
+def build_app(coordinator: Coordinator, edge: Edge | None = None, notes: Notes | None = None) -> web.Application:
     """The application over a running coordinator, which stays its caller's to stop.
 
-    `edge` is where ids, chance and salts come from; by default the system's, with the coordinator's clock.
+    `edge` is where ids, chance and salts come from; by default the system's, with the coordinator's clock. `notes`
+    makes the texts of the log's head; by default without a signature.
     """
     app = web.Application(middlewares=[tell_refusals], client_max_size=BODY_BYTES_MAX)
     app[COORDINATOR] = coordinator
     app[EDGE] = edge or Edge(coordinator.clock.now)
+    app[NOTES] = notes or PlainNotes()
     app.add_routes(ROUTES)
     return app
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from eventjobs.api.edge import Edge
+from eventjobs.api.render_proofs import Notes
 from eventjobs.coordinator.coordinator import Coordinator
 
 COORDINATOR = web.AppKey("COORDINATOR", Coordinator)
 EDGE = web.AppKey("EDGE", Edge)
+NOTES = web.AppKey("NOTES", Notes)

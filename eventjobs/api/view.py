@@ -32,3 +32,15 @@ class View(Rows, Protocol):
 
     def records(self, after: int, limit: int) -> list[Record]:
         """Up to `limit` records with positions above `after`, in order."""
+
+    def record_text(self, position: int) -> bytes | None:
+        """The bytes of the record at a position, as they were written."""
+
+    def root(self, size: int) -> bytes:
+        """The root of the tree over the first `size` records."""
+
+    def inclusion_proof(self, position: int, size: int) -> list[bytes]:
+        """What shows that the record at a position is among the first `size`."""
+
+    def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
+        """What shows that the first `size` records begin with the first `old_size`."""

@@ -39,6 +39,11 @@ BEYOND_JSON_SCHEMA = [
     ("idempotency_key", "must equal the header"),  # header and body agree
     ("base", "must not be above max_delay"),  # one number bounds another, which may be a default
     ("cursor", "must be the next_cursor"),  # a cursor is opaque and only the coordinator makes one
+    ("position", "must be given, or else from"),  # exactly one of two parameters
+    ("from", "must not be given together with position"),
+    ("position", "must be one of the first"),  # what is there bounds what can be proved
+    ("from", "must be at most"),
+    ("size", "must be at most"),
 ]
 """(end of the path, beginning of the message) of faults in requests that the schema calls valid."""
 
