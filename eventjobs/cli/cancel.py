@@ -11,7 +11,7 @@ from eventjobs.cli.remote import Remote, with_remote
 
 @click.command(short_help="Stop jobs for good.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--reason", help="Why; kept in the job's history.")
+@click.option("--reason", metavar="TEXT", help="Why; the job's history keeps it.")
 @options.json_option
 @with_remote
 def cancel(ids: tuple[str, ...], reason: str | None, as_json: bool, remote: Remote) -> None:

@@ -12,23 +12,57 @@ import orjson
 from eventjobs.cli import options, output
 from eventjobs.cli.bulk import enqueue_lines
 from eventjobs.cli.remote import Remote, with_remote
-from eventjobs.domain.limits import PRIORITY_MAX, PRIORITY_MIN
+from eventjobs.domain.limits import (
+    MAX_ATTEMPTS_DEFAULT,
+    MAX_ATTEMPTS_MAX,
+    MAX_ATTEMPTS_MIN,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
+)
 
 
 @click.command(short_help="Put a job in, or one for each line.")
 @click.argument("kind", required=False)
 @click.argument("payload", required=False)
 @click.option(
-    "--file", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read from this file."
+    "--file",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read the payload, or the lines, from this file.",
 )
-@click.option("--lines", is_flag=True, help="Each line of the input is a job of its own.")
-@click.option("--queue", help="The lane the job waits in.  [default: default]")
-@click.option("--priority", type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX), help="Higher goes first.  [default: 0]")
-@click.option("--delay", "delay_seconds", type=click.FloatRange(min=0), help="Seconds to wait before it may run.")
-@click.option("--run-at", help="When it may run, such as 2030-01-31T08:00:00Z.")
-@click.option("--max-attempts", type=click.IntRange(min=1), help="Attempts before it is given up.  [default: 5]")
-@click.option("--retry-policy", help='JSON, such as {"type":"exponential","base":1,"max_delay":300}.')
-@click.option("--key", "idempotency_key", help="Idempotency key: the same request again yields the same job.")
+@click.option("--lines", is_flag=True, help="Make a job of each line that is read.")
+@click.option("--queue", metavar="QUEUE", help="The lane the job waits in; default when left out.")
+@click.option(
+    "--priority",
+    metavar="NUMBER",
+    type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX),
+    help="Higher goes first; 0 when left out.",
+)
+@click.option(
+    "--delay",
+    "delay_seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="How long to wait before it may run.",
+)
+@click.option("--run-at", metavar="TIME", help="When it may run, such as 2030-01-31T08:00:00Z.")
+@click.option(
+    "--max-attempts",
+    metavar="NUMBER",
+    type=click.IntRange(MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX),
+    help=f"Attempts before it is given up; {MAX_ATTEMPTS_DEFAULT} when left out.",
+)
+@click.option(
+    "--retry-policy",
+    metavar="JSON",
+    help='How long to wait after a failure, such as {"type":"exponential","base":1,"max_delay":300}.',
+)
+@click.option(
+    "--key",
+    "idempotency_key",
+    metavar="KEY",
+    help="Idempotency key: the same request under the same key yields the same job.",
+)
 @options.json_option
 @with_remote
 def enqueue(
@@ -40,10 +74,12 @@ def enqueue(
     remote: Remote,
     **fields: Any,
 ) -> None:
-    """Put a job of a KIND in, with a PAYLOAD of JSON (null when left out; - or --file reads it).
+    """Put a job in. Its KIND picks the handler; its PAYLOAD is any JSON.
 
-    With --lines, standard input (or --file) is read line by line: with a KIND each line is a payload, without one
-    each line is a whole job as POST /jobs takes it. Lines go in by the thousand; when some are refused, the command
+    A PAYLOAD of - is read from standard input. Left out, and without --file, it is null.
+
+    With --lines, each line of standard input (or of --file) becomes a job: it is the payload when a KIND is given,
+    and otherwise a whole job as POST /jobs takes it. Lines go in by the thousand; when some are refused, the command
     says which, and how many went in before.
     """
     if fields["retry_policy"] is not None:

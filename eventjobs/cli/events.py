@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.text import Text
+
 from eventjobs.cli import output
 
 STYLES = {
@@ -20,22 +22,17 @@ STYLES = {
 }
 
 
-def name(event: dict[str, Any]) -> str:
+def name(event: dict[str, Any]) -> Text:
     """The event's type, in the colour of the state it leads to."""
-    return f"[{STYLES.get(event['type'], 'default')}]{output.plain(event['type'])}[/]"
+    return output.text(event["type"], STYLES.get(event["type"], ""))
 
 
-def actor(event: dict[str, Any]) -> str:
-    """Who made it happen."""
+def story(event: dict[str, Any]) -> Text:
+    """Who made it happen, and what was decided, as name=value; a content is told by its size."""
     who = event["actor"]
-    return output.plain(" ".join(part for part in (who["type"], who["id"]) if part))
-
-
-def details(event: dict[str, Any]) -> str:
-    """What was decided, as name=value; a content is told by its size."""
-    return output.plain(
-        "  ".join(f"{key}={_short(value)}" for key, value in event["data"].items() if value is not None)
-    )
+    actor = " ".join(part for part in (who["type"], who["id"]) if part)
+    decided = "  ".join(f"{key}={_short(value)}" for key, value in event["data"].items() if value is not None)
+    return output.text(actor).append("  ").append_text(output.text(decided, "dim"))
 
 
 def _short(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from eventjobs import __version__
-from eventjobs.cli import exits
+from eventjobs.cli import exits, options
 
 COMMANDS = {
     "serve": ("eventjobs.cli.serve:serve", "Run the coordinator."),
@@ -39,7 +39,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        return getattr(import_module(module), attribute)
+        command = getattr(import_module(module), attribute)
+        options.name_variables(command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -50,13 +52,13 @@ class LazyGroup(click.Group):
             formatter.write_dl([(str(code), meaning) for code, meaning in exits.MEANINGS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"auto_envvar_prefix": "EVENTJOBS", "max_content_width": 120})
-@click.version_option(__version__, prog_name="eventjobs", message="%(prog)s %(version)s", allow_from_autoenv=False)
+@click.group(cls=LazyGroup, context_settings={"max_content_width": 120})
+@click.version_option(__version__, prog_name="eventjobs", message="%(prog)s %(version)s")
 def cli() -> None:
     """A background-job coordinator that can prove what happened.
 
-    Every option can also be set in the environment: EVENTJOBS_URL for a setting that commands share (their help
-    names it), EVENTJOBS_<COMMAND>_<OPTION> for any other.
+    Every option can also be set by a variable of the environment, which `eventjobs COMMAND --help` names beside it;
+    what the command line says goes before.
     """
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share. Each is a flag and a variable of the environment."""
+"""Options that several commands share. Each option is a flag and a variable of the environment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,19 @@ LOG_FORMATS = ("auto", "console", "json")
 
 def setting(flag: str, *names: str, **attributes: Any) -> Callable[[Command], Command]:
     """An option that is also read from EVENTJOBS_<FLAG>, whatever the command."""
-    variable = "EVENTJOBS_" + flag.lstrip("-").replace("-", "_").upper()
-    return click.option(flag, *names, envvar=variable, show_envvar=True, **attributes)
+    return click.option(flag, *names, envvar=_variable(flag), show_envvar=True, **attributes)
+
+
+def name_variables(command: click.Command) -> None:
+    """Let every other option of the command be read from EVENTJOBS_<COMMAND>_<FLAG>, and its help say so."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.envvar is None:
+            option.envvar = _variable(f"{command.name}{option.opts[0]}")
+            option.show_envvar = True
+
+
+def _variable(words: str) -> str:
+    return "_".join(["EVENTJOBS", *filter(None, words.split("-"))]).upper()
 
 
 def json_option(command: Command) -> Command:
@@ -32,12 +43,12 @@ def log_options(command: Command) -> Command:
         type=click.Choice(LOG_FORMATS),
         default="auto",
         show_default=True,
-        help="auto: readable on a terminal, JSON otherwise.",
+        help="How the lines look; auto is console on a terminal and json elsewhere.",
     )(command)
     return setting(
         "--log-level",
         type=click.Choice(LOG_LEVELS),
         default="info",
         show_default=True,
-        help="debug has a line for each change of a job.",
+        help="What is logged: lines of this level and above. debug has one for each change of a job.",
     )(command)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 STATE_STYLES = {
     "queued": "cyan",
@@ -20,13 +17,14 @@ STATE_STYLES = {
     "dead": "red",
     "canceled": "magenta",
 }
-WIDTH_WITHOUT_TERMINAL = 160
+VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+"""Control characters as they are shown: what a job brings along must not steer the terminal, nor break a line."""
+VISIBLE_IN_LINES = {code: shown for code, shown in VISIBLE.items() if chr(code) not in "\t\n"}
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, or wide enough for every column when there is none."""
-    width = None if sys.stdout.isatty() else max(WIDTH_WITHOUT_TERMINAL, shutil.get_terminal_size().columns)
-    return Console(width=width, highlight=False, soft_wrap=False)
+    """Standard output; in colours on a terminal that has them and when NO_COLOR is not set."""
+    return Console(highlight=False)
 
 
 def print_json(text: bytes) -> None:
@@ -34,23 +32,19 @@ def print_json(text: bytes) -> None:
     click.echo(text)
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """An open table; columns whose names start with # hold numbers."""
-    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        number = column.startswith("#")
-        made.add_column(column.lstrip("#"), justify="right" if number else "left", no_wrap=column == "id")
-    return made
-
-
-def state(name: str) -> str:
+def state(name: str) -> Text:
     """The state in its colour."""
-    return f"[{STATE_STYLES.get(name, 'default')}]{escape(name)}[/]"
+    return text(name, STATE_STYLES.get(name, ""))
 
 
-def plain(value: object) -> str:
-    """Any value as text that is not taken for markup; nothing for None."""
-    return "" if value is None else escape(str(value))
+def text(value: object, style: str = "") -> Text:
+    """Any value in one line, as it is; nothing for None."""
+    return Text("" if value is None else str(value).translate(VISIBLE), style)
+
+
+def lines(value: str) -> Text:
+    """A text of several lines."""
+    return Text(value.translate(VISIBLE_IN_LINES))
 
 
 def clock(time: str | None) -> str:
@@ -81,6 +75,4 @@ def duration(seconds: float) -> str:
 
 def first_line(error: dict[str, Any] | None) -> str:
     """An error in one line."""
-    if error is None:
-        return ""
-    return plain(f"{error['type']}: {error['message']}".splitlines()[0])
+    return "" if error is None else f"{error['type']}: {error['message']}".splitlines()[0]

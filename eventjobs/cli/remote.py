@@ -106,8 +106,10 @@ async def _awaited(request: Awaitable[T]) -> T:
 def with_remote(command: Callable[..., None]) -> Callable[..., None]:
     """--url and --actor: the command gets the coordinator they stand for as `remote`."""
 
-    @options.setting("--url", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address.")
-    @options.setting("--actor", help="Your name, for the log: who asked.")
+    @options.setting(
+        "--url", metavar="URL", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address."
+    )
+    @options.setting("--actor", metavar="NAME", help="Who asks, for the log; your network address when left out.")
     @functools.wraps(command)
     def asking(url: str, actor: str | None, **arguments: Any) -> None:
         with Remote(url, actor) as remote:

@@ -12,12 +12,10 @@ from eventjobs.cli.remote import Remote, with_remote
 
 @click.command(short_help="Give dead jobs a fresh set of attempts.")
 @click.argument("ids", metavar="[ID...]", nargs=-1)
-@click.option(
-    "--all", "everything", is_flag=True, help="All dead jobs, or those that --kind and --queue name; oldest first."
-)
-@click.option("--kind", help="With --all: only jobs of this kind.")
-@click.option("--queue", help="With --all: only jobs in this queue.")
-@click.option("--limit", type=click.IntRange(min=1), help="With --all: how many jobs at most.")
+@click.option("--all", "everything", is_flag=True, help="All dead jobs, or those of --kind and --queue; oldest first.")
+@click.option("--kind", metavar="KIND", help="With --all: only jobs of this kind.")
+@click.option("--queue", metavar="QUEUE", help="With --all: only jobs in this queue.")
+@click.option("--limit", metavar="NUMBER", type=click.IntRange(min=1), help="With --all: how many jobs at most.")
 @options.json_option
 @with_remote
 def requeue(

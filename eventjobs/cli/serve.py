@@ -18,9 +18,10 @@ from eventjobs.cli.sizes import SIZE
     show_default="./eventjobs-data",
     help="Directory of the store; made when missing.",
 )
-@options.setting("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@options.setting("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @options.setting(
     "--port",
+    metavar="PORT",
     type=click.IntRange(0, 65535),
     default=8484,
     show_default=True,
@@ -32,9 +33,15 @@ from eventjobs.cli.sizes import SIZE
     help="File to write the port to, once requests are answered. Gone when the coordinator stops.",
 )
 @options.setting(
-    "--map-size", type=SIZE, help="Bound of the store's size: bytes, or with K, M, G or T (powers of 1024)."
+    "--map-size",
+    type=SIZE,
+    help="How large the store may grow: bytes, or K, M, G or T (powers of 1024); 256G when left out.",
 )
-@options.setting("--force-filesystem", is_flag=True, help="Take a remote file system for a local disk.")
+@options.setting(
+    "--force-filesystem",
+    is_flag=True,
+    help="Use the directory although it is on a remote file system, whose fsync cannot be relied on.",
+)
 @options.log_options
 def serve(
     data: Path,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import msgspec
 import orjson
-from rich.table import Table
+from rich.text import Text
 
 from eventjobs.cli import events, options, output
+from eventjobs.cli.columns import Row, print_columns
 from eventjobs.cli.remote import Remote, job_path, with_remote
 
 CONTENT_LINES_MAX = 40
@@ -21,7 +23,10 @@ CONTENT_LINES_MAX = 40
 @options.json_option
 @with_remote
 def show(job_id: str, as_json: bool, remote: Remote) -> None:
-    """Show a job and its history: every event with its time, who made it happen, and what was decided."""
+    """Show a job and its history: every event with its time, who made it happen, and what was decided.
+
+    On a terminal, what goes beyond its width stands on lines below; elsewhere each event is one line.
+    """
     job_text = remote.get(job_path(job_id))
     history_text = remote.get(job_path(job_id, "events"))
     if as_json:
@@ -30,41 +35,40 @@ def show(job_id: str, as_json: bool, remote: Remote) -> None:
         return
     job = orjson.loads(job_text)
     console = output.console()
-    console.print(f"[bold]{output.plain(job['kind'])}[/] {job['id']}  {output.state(job['state'])}")
-    console.print(_facts(job))
+    console.print(Text.assemble((job["kind"], "bold"), f" {job['id']}  ", output.state(job["state"])), soft_wrap=True)
+    print_columns(("", ""), [(Text(name, "dim"), value) for name, value in _facts(job).items() if value])
     texts = msgspec.json.decode(job_text, type=dict[str, msgspec.Raw])
     for part in ("payload", "result", "error"):
         if job[part] is not None:
             console.print(f"\n[bold]{part}[/]")
-            console.print(output.plain(_shortened(_readable(part, job[part], bytes(texts[part])))))
+            text = _shortened(_readable(part, job[part], bytes(texts[part])))
+            console.print(output.lines(text), soft_wrap=True)
     console.print("\n[bold]history[/]")
-    console.print(_timeline(orjson.loads(history_text)["events"]))
+    print_columns(
+        ("#version", "#position", "time", "#after", "event", "by  details"),
+        _timeline(orjson.loads(history_text)["events"]),
+    )
 
 
-def _facts(job: dict[str, Any]) -> Table:
+def _facts(job: dict[str, Any]) -> dict[str, str | None]:
     policy = job["retry_policy"]
     numbers = " ".join(f"{name}={value}" for name, value in policy.items() if name != "type")
-    facts = {
+    return {
         "queue": f"{job['queue']}, priority {job['priority']}",
         "attempts": f"{job['attempts']} of {job['max_attempts']}, retry {policy['type']} {numbers}",
         "run at": output.clock(job["run_at"]),
         "lease": f"{job['lease_owner']} until {output.clock(job['lease_expires_at'])}" if job["lease_owner"] else None,
-        "token": job["lease_token"],
+        "token": str(job["lease_token"]),
         "key": job["idempotency_key"],
         "created": output.clock(job["created_at"]),
         "finished": output.clock(job["finished_at"]),
     }
-    table = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        if value not in (None, ""):
-            table.add_row(f"[dim]{name}[/]", output.plain(value))
-    return table
 
 
 def _readable(part: str, value: Any, text: bytes) -> str:
     """The text as it was sent, but indented; an error as its lines."""
     if part == "error":
-        return "\n".join(filter(None, (f"{value['type']}: {value['message']}", value.get("traceback"))))
+        return "\n".join(filter(None, (f"{value['type']}: {value['message']}", value.get("traceback")))).rstrip()
     return msgspec.json.format(text, indent=2).decode()
 
 
@@ -75,19 +79,16 @@ def _shortened(text: str) -> str:
     return "\n".join([*lines[:CONTENT_LINES_MAX], f"… {len(lines) - CONTENT_LINES_MAX} more lines (--json has all)"])
 
 
-def _timeline(history: list[dict[str, Any]]) -> Table:
-    table = output.table("#version", "#position", "time", "#after", "event", "by", "details")
+def _timeline(history: list[dict[str, Any]]) -> Iterator[Row]:
     before = None
     for event in history:
         now = output.moment(event["time"])
-        table.add_row(
+        yield (
             str(event["version"]),
             str(event["position"]),
             output.clock(event["time"]),
             "" if before is None else "+" + output.duration((now - before).total_seconds()),
             events.name(event),
-            events.actor(event),
-            events.details(event),
+            events.story(event),
         )
         before = now
-    return table

@@ -9,6 +9,7 @@ import click
 import msgspec
 import orjson
 from rich.console import Console
+from rich.text import Text
 
 from eventjobs.cli import events, options, output
 from eventjobs.cli.exits import Unreachable
@@ -22,9 +23,14 @@ PAUSE_SECONDS = 1
 
 @click.command(short_help="Follow the log.")
 @click.option(
-    "--after", type=click.IntRange(min=0), help="Begin after this position; 0 is the whole log.  [default: the end]"
+    "--after",
+    metavar="POSITION",
+    type=click.IntRange(min=0),
+    help="Begin after this position, 0 being before the first; at the end of the log when left out.",
 )
-@click.option("--follow/--no-follow", default=True, show_default=True, help="Go on when the end of the log is reached.")
+@click.option(
+    "--follow/--no-follow", default=True, show_default=True, help="At the end of the log, wait for more or stop."
+)
 @options.json_option
 @with_remote
 def tail(after: int | None, follow: bool, as_json: bool, remote: Remote) -> None:
@@ -80,8 +86,12 @@ def _position(text: bytes) -> int:
 
 def _print(console: Console, event: dict) -> None:
     # one event, one line, whatever the width: it is read with grep as well
-    console.print(
-        f"{event['position']:>8} {output.clock(event['time'])} {events.name(event)} "
-        f"[bold]{event['job_id']}[/] v{event['version']} {events.actor(event)}  [dim]{events.details(event)}[/]",
-        soft_wrap=True,
+    line = Text.assemble(
+        f"{event['position']:>8} {output.clock(event['time'])} ",
+        events.name(event),
+        " ",
+        (event["job_id"], "bold"),
+        f" v{event['version']} ",
+        events.story(event),
     )
+    console.print(line, soft_wrap=True)

@@ -16,17 +16,32 @@ from eventjobs.worker import Worker
 
 @click.command(short_help="Run jobs with the handlers of a Worker.")
 @click.argument("target", metavar="MODULE:NAME")
-@options.setting("--url", "coordinator", help="The coordinator's address, instead of the one in the program.")
-@options.setting("--name", help="The worker's name in the log; made up when left out. Each process needs its own.")
-@options.setting("--concurrency", type=int, help="Jobs at once.")
-@options.setting("--queue", "queues", multiple=True, help="Take only jobs of this queue; can be given several times.")
-@options.setting("--lease-seconds", type=float, help="How long jobs stay with a worker that fell silent.")
-@options.setting("--grace-seconds", type=float, help="How long handlers may go on when the worker stops.")
+@options.setting("--url", "coordinator", metavar="URL", help="The coordinator's address.")
+@options.setting(
+    "--name", metavar="NAME", help="The worker's name in the log; made up when left out. Each process needs its own."
+)
+@options.setting("--concurrency", metavar="NUMBER", type=int, help="How many jobs to run at once.")
+@options.setting(
+    "--queue",
+    "queues",
+    metavar="QUEUE",
+    multiple=True,
+    help="Take only jobs of this queue; can be given several times, in the variable with spaces between.",
+)
+@options.setting(
+    "--lease-seconds",
+    metavar="SECONDS",
+    type=float,
+    help="How long jobs stay with a worker that fell silent, before another may have them.",
+)
+@options.setting(
+    "--grace-seconds", metavar="SECONDS", type=float, help="How long handlers may go on when the worker stops."
+)
 @options.log_options
 def worker(target: str, queues: tuple[str, ...], log_level: str, log_format: str, **given: Any) -> None:
     """Run jobs with the handlers of the Worker that MODULE:NAME names, such as tasks:worker for one in tasks.py.
 
-    Modules are looked for in the current directory first. What is given here goes before what the program says.
+    Modules are looked for in the current directory first. An option that is given goes before what the program says.
 
     SIGTERM or Ctrl+C stops it in good order: no more jobs, handlers may finish for the time of grace, what is left
     is given back unharmed. A second signal ends it at once. While the coordinator is away the worker waits for it.

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import pty
+import subprocess
+import termios
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -165,3 +170,47 @@ def eventually() -> Callable[..., Any]:
             raise AssertionError(f"waited {seconds:g} s in vain for {what}") from None
 
     return ask
+
+
+ON_A_TERMINAL_SECONDS = 60
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., str]:
+    """What a program shows on a terminal of so many columns: on_terminal(arguments, columns, **environment).
+
+    With `output`, a file, only standard error is the terminal.
+    """
+
+    def run(arguments: list[str], columns: int, output: IO[bytes] | None = None, **environment: str) -> str:
+        controller, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (50, columns))
+        kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output or terminal,
+            stderr=terminal,
+            env={**kept, "TERM": "xterm-256color", "TZ": "UTC", **environment},
+        )
+        os.close(terminal)
+        try:
+            shown = b"".join(iter(lambda: _read(controller), b""))
+            assert process.wait(ON_A_TERMINAL_SECONDS) == 0, shown
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+        return shown.decode().replace("\r\n", "\n")
+
+    return run
+
+
+def _read(controller: int) -> bytes:
+    """What came next from the programs on a terminal; nothing when the last one has closed it."""
+    try:
+        return os.read(controller, 65536)
+    except OSError as error:
+        if error.errno == errno.EIO:  # as Linux says it
+            return b""
+        raise

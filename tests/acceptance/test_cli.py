@@ -21,9 +21,9 @@ Run = Callable[..., Result]
 ABSENT = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
-def command(url: str, *arguments: str, stdin: bytes = b"", code: int = exits.DONE) -> Result:
+def command(url: str, *arguments: str, stdin: bytes = b"", code: int = exits.DONE, **environment: str) -> Result:
     """What a command does; its exit code must be `code`."""
-    settings = {"EVENTJOBS_URL": url, "COLUMNS": "200", "TZ": "UTC"}
+    settings = {"EVENTJOBS_URL": url, "TZ": "UTC", **environment}
     done = CliRunner(env=settings).invoke(cli, arguments, input=stdin)
     assert done.exit_code == code, f"{done.output} {done.exception!r}"
     return done
@@ -80,6 +80,22 @@ def test_every_field_of_a_job_can_be_given(run: Run) -> None:
     assert event["data"]["asked_delay_seconds"] == 3600
     at = orjson.loads(run("enqueue", "email", "--run-at", "2031-01-31T08:00:00+01:00", "--json").stdout_bytes)["run_at"]
     assert at == "2031-01-31T07:00:00.000000Z"
+
+
+def test_options_come_from_variables_that_are_named_like_them(run: Run) -> None:
+    """EVENTJOBS_<COMMAND>_<OPTION> is read for every command; a flag goes before it."""
+    settings = {
+        "EVENTJOBS_ENQUEUE_QUEUE": "mail",
+        "EVENTJOBS_ENQUEUE_DELAY": "3600",
+        "EVENTJOBS_ENQUEUE_MAX_ATTEMPTS": "3",
+        "EVENTJOBS_ENQUEUE_KEY": "k-1",
+        "EVENTJOBS_JSON": "1",
+    }
+    job = orjson.loads(run("enqueue", "email", "--max-attempts", "4", **settings).stdout_bytes)
+    assert (job["queue"], job["max_attempts"], job["idempotency_key"]) == ("mail", 4, "k-1")
+    event = orjson.loads(run("tail", "--json", EVENTJOBS_TAIL_AFTER="0", EVENTJOBS_TAIL_FOLLOW="no").stdout_bytes)
+    assert event["data"]["asked_delay_seconds"] == 3600
+    assert run("requeue", EVENTJOBS_REQUEUE_ALL="true").stdout_bytes == b"0 requeued\n"
 
 
 def test_refusals_are_one_line_and_exit_with_one(run: Run) -> None:

@@ -6,16 +6,20 @@ import os
 import platform
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import orjson
 import uvloop
 from attrs import frozen
-from rich.console import Console
-from rich.table import Table
 
+from eventjobs.cli import logs, options, output
+from eventjobs.cli.columns import Row, print_columns
 from eventjobs.tools.bench import scenarios, servers
+
+Tell = Callable[[str], None]
+"""Told what is measured next."""
 
 
 @frozen
@@ -35,32 +39,64 @@ class Figure:
         return self.value <= self.target if self.less_is_better else self.value >= self.target
 
 
-@click.command()
-@click.option("--seconds", default=9.0, show_default=True, help="Time for the single requests, of each server.")
-@click.option("--jobs", default=60_000, show_default=True, help="Jobs sent through batches.")
-@click.option("--depth", default=1_000_000, show_default=True, help="Jobs waiting in the deep store; 0 leaves it out.")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Where the stores lie.")
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
+@click.command(short_help="Measure the speed of this machine.")
+@click.option(
+    "--seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=9.0,
+    show_default=True,
+    help="How long single requests are sent, to each of the two servers.",
+)
+@click.option(
+    "--jobs",
+    metavar="NUMBER",
+    type=click.IntRange(min=1_000),
+    default=60_000,
+    show_default=True,
+    help="How many jobs are sent in batches of 1,000.",
+)
+@click.option(
+    "--depth",
+    metavar="NUMBER",
+    type=click.IntRange(min=0),
+    default=1_000_000,
+    show_default=True,
+    help="How many jobs wait in the deep store, in which single requests are timed again; 0 leaves that out.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where to put the stores, which are removed at the end; the current directory when left out.",
+)
+@options.json_option
 def bench(seconds: float, jobs: int, depth: int, data: Path | None, as_json: bool) -> None:
     """Measure the speed of this machine.
 
     A coordinator on a fresh store, fsync on, takes load over loopback from this process; both share the machine. The
     single requests are compared with a bare aiohttp endpoint in the same run. Figures are medians.
     """
-    figures = uvloop.run(_measure(seconds, jobs, depth, data or Path.cwd()))
+    logs.configure("warning")
+    watched = sys.stderr.isatty() and not as_json
+    figures = uvloop.run(_measure(seconds, jobs, depth, data or Path.cwd(), _say if watched else _say_nothing))
     if as_json:
         click.echo(orjson.dumps({"machine": _machine(), "figures": [_document(figure) for figure in figures]}))
         return
-    table = Table(title=f"{_machine()['cores']} cores, Python {_machine()['python']}, {_machine()['system']}")
-    for column, side in (("figure", "left"), ("measured", "right"), ("aim", "right"), ("", "left")):
-        table.add_column(column, justify=side)
-    for figure in figures:
-        table.add_row(*_row(figure))
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    click.echo(f"{_machine()['cores']} cores, Python {_machine()['python']}, {_machine()['system']}\n")
+    print_columns(("figure", "#measured", "#aim", ""), map(_row, figures))
 
 
-async def _measure(seconds: float, jobs: int, depth: int, directory: Path) -> list[Figure]:
+def _say(what: str) -> None:
+    click.echo(f"eventjobs: measuring {what}", err=True)
+
+
+def _say_nothing(what: str) -> None:
+    """Nobody watches."""
+
+
+async def _measure(seconds: float, jobs: int, depth: int, directory: Path, tell: Tell) -> list[Figure]:
     figures = []
+    tell("single enqueues")
     with servers.coordinator(directory) as (address, _), servers.bare_endpoint(directory) as (bare, _):
         ratio = await scenarios.single_enqueue(address, bare, seconds, rounds=3)
         figures += [
@@ -68,47 +104,55 @@ async def _measure(seconds: float, jobs: int, depth: int, directory: Path) -> li
             Figure("bare endpoint, 32 connections", ratio.bare, "requests/s"),
             Figure("single enqueue against the bare endpoint", ratio.ratio, "", 0.4),
         ]
+        tell("pickup by an idle worker")
         latencies = await scenarios.pickup_latency(address, times=200)
         figures += [
             Figure("pickup when idle, p50", statistics.median(latencies) * 1_000, "ms", 5, less_is_better=True),
             Figure("pickup when idle, p99", latencies[int(len(latencies) * 0.99)] * 1_000, "ms"),
         ]
     with servers.coordinator(directory) as (address, _):
+        tell("enqueue in batches")
         rate = await scenarios.batch_enqueue(address, jobs)
         figures.append(Figure("batch enqueue, 1,000 a request", rate, "jobs/s", 50_000))
-        figures.append(
-            Figure("lease + complete, batches of 100", await scenarios.lease_and_complete(address), "jobs/s", 15_000)
-        )
+        tell("lease and complete in batches")
+        rate = await scenarios.lease_and_complete(address)
+        figures.append(Figure("lease + complete, batches of 100", rate, "jobs/s", 15_000))
     if depth:
-        figures += await _depth_figures(directory, depth)
+        figures += await _depth_figures(directory, depth, tell)
     return figures
 
 
-async def _depth_figures(directory: Path, depth: int) -> list[Figure]:
-    with servers.coordinator(directory) as (address, pid):
-        shallow = await scenarios.at_depth(address, pid, 1_000)
-        deep = await scenarios.at_depth(address, pid, depth)
+async def _depth_figures(directory: Path, depth: int, tell: Tell) -> list[Figure]:
+    with servers.coordinator(directory) as (shallow, _), servers.coordinator(directory) as (deep, pid):
+        tell(f"requests while {depth:,} jobs wait, after filling the store")
+        await scenarios.fill(shallow, 1_000)
+        await scenarios.fill(deep, depth)
+        found = await scenarios.at_depth(shallow, deep, times=300)
+        memory = servers.memory_bytes(pid)
     figures = [
-        Figure(f"{name}: {depth:,} waiting against 1,000", after / before, "times", 1.5, less_is_better=True)
-        for name, before, after in (
-            ("single enqueue", shallow.enqueue_ms, deep.enqueue_ms),
-            ("single lease", shallow.lease_ms, deep.lease_ms),
-            ("GET /stats", shallow.stats_ms, deep.stats_ms),
+        Figure(
+            f"{name}, {depth:,} waiting / 1,000",
+            found.deep[name] / found.shallow[name],
+            "times",
+            1.5,
+            less_is_better=True,
         )
+        for name in found.deep
     ]
-    megabytes = {name: size / 2**20 for name, size in deep.memory.items()}
-    return [
-        *figures,
-        Figure(f"resident memory, {depth:,} waiting", megabytes["total"], "MiB", 150, less_is_better=True),
-        Figure("  of it not file pages", megabytes["anonymous"], "MiB"),
-    ]
+    if memory:
+        total, anonymous = (memory[name] / 2**20 for name in ("total", "anonymous"))
+        figures += [
+            Figure(f"resident memory, {depth:,} waiting", total, "MiB", 150, less_is_better=True),
+            Figure("  of it not file pages", anonymous, "MiB"),
+        ]
+    return figures
 
 
-def _row(figure: Figure) -> tuple[str, str, str, str]:
+def _row(figure: Figure) -> Row:
     value = f"{figure.value:,.0f}" if figure.value >= 1_000 else f"{figure.value:.2f}"
     sign = "≤" if figure.less_is_better else "≥"
     aim = "" if figure.target is None else f"{sign} {figure.target:,g}"
-    verdict = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[figure.met]
+    verdict = {None: "", True: output.text("met", "green"), False: output.text("missed", "red")}[figure.met]
     return figure.name, f"{value} {figure.unit}".strip(), aim, verdict
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import time
 
@@ -11,7 +12,7 @@ from attrs import frozen
 
 from eventjobs.client import Client
 from eventjobs.tools.bench import load
-from eventjobs.tools.bench.servers import Address, memory_bytes
+from eventjobs.tools.bench.servers import Address
 from eventjobs.worker import Worker
 
 PAYLOAD = {"file": "report.pdf", "size": 120, "text": "x" * 80}
@@ -114,37 +115,35 @@ async def pickup_latency(address: Address, times: int) -> list[float]:
 
 @frozen
 class Depth:
-    """With so many jobs waiting: median milliseconds of a single request, and the coordinator's memory in bytes."""
+    """Median milliseconds of a single request of each kind: with few jobs waiting, and with many."""
 
-    waiting: int
-    enqueue_ms: float
-    lease_ms: float
-    stats_ms: float
-    memory: dict[str, int]
+    shallow: dict[str, float]
+    deep: dict[str, float]
 
 
-async def at_depth(address: Address, pid: int, waiting: int, times: int = 200) -> Depth:
-    """Fill the store up to `waiting` jobs, then time single requests, one at a time."""
-    connection = await load.Connection.connect(*address)
+async def fill(address: Address, waiting: int) -> None:
+    """Enqueue jobs in batches, and have the system write what it still holds back of them."""
+    await batch_enqueue(address, waiting)
+    await asyncio.to_thread(os.sync)
+
+
+async def at_depth(shallow: Address, deep: Address, times: int) -> Depth:
+    """Single requests, one at a time, to two filled coordinators in turns, so that noise meets both alike."""
+    requests = {
+        "single enqueue": enqueue_request(),
+        "single lease": load.post("/lease", {"worker": "bench", "queues": ["bench"], "max_jobs": 1}),
+        "GET /stats": load.get("/stats"),
+    }
+    connections = [await load.Connection.connect(*shallow), await load.Connection.connect(*deep)]
+    spent: list[dict[str, list[float]]] = [{name: [] for name in requests} for _ in connections]
     try:
-        stats = orjson.loads(await connection.send(load.get("/stats")))
-        await batch_enqueue(address, waiting - stats["jobs"]["queued"])
-        settled = load.post("/lease", {"worker": "bench", "queues": ["bench"], "max_jobs": 1})
-        return Depth(
-            waiting,
-            await _median_ms(connection, enqueue_request(), times),
-            await _median_ms(connection, settled, times),
-            await _median_ms(connection, load.get("/stats"), times),
-            memory_bytes(pid),
-        )
+        for _ in range(times):
+            for name, request in requests.items():
+                for connection, found in zip(connections, spent, strict=True):
+                    started = time.perf_counter()
+                    await connection.send(request)
+                    found[name].append(time.perf_counter() - started)
     finally:
-        connection.close()
-
-
-async def _median_ms(connection: load.Connection, request: bytes, times: int) -> float:
-    spent = []
-    for _ in range(times):
-        started = time.perf_counter()
-        await connection.send(request)
-        spent.append(time.perf_counter() - started)
-    return statistics.median(spent) * 1_000
+        for connection in connections:
+            connection.close()
+    return Depth(*({name: statistics.median(found) * 1_000 for name, found in each.items()} for each in spent))

@@ -61,8 +61,11 @@ def _process(command: list[str], port_file: Path) -> Iterator[tuple[Address, int
 
 
 def memory_bytes(pid: int) -> dict[str, int]:
-    """Resident memory of a process, as the system counts it: `total`, and `anonymous` without file pages (Linux)."""
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    """Resident memory of a process as Linux counts it: `total`, `anonymous` without file pages. Empty elsewhere."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return {}
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
     kilobytes = {name: int(fields[field].split()[0]) for name, field in (("total", "VmRSS"), ("anonymous", "RssAnon"))}
     return {name: value * 1024 for name, value in kilobytes.items()}
 

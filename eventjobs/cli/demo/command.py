@@ -25,7 +25,9 @@ FILES_MIN = 100
 
 
 @click.command(short_help="Show on real files that nothing is lost or done twice.")
-@click.option("--files", type=click.IntRange(min=FILES_MIN), help="Take only so many files.  [default: all]")
+@click.option(
+    "--files", metavar="NUMBER", type=click.IntRange(min=FILES_MIN), help="Take only so many files; all when left out."
+)
 @click.option("--keep", is_flag=True, help="Keep the directory with the store and the logs of the processes.")
 @options.json_option
 def demo(files: int | None, keep: bool, as_json: bool) -> None:
@@ -61,7 +63,7 @@ def finish(outcome: Outcome, as_json: bool) -> None:
     if as_json:
         output.print_json(orjson.dumps(outcome.document()))
     else:
-        print_outcome(output.console(), outcome)
+        print_outcome(outcome)
     if outcome.faults:
         raise Refused(f"the demo found {len(outcome.faults)} faults")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import attrs
 from attrs import define
-from rich.console import Console
-from rich.table import Table
 
-from eventjobs.cli.output import plain
+from eventjobs.cli import output
+from eventjobs.cli.columns import print_columns
 
 FAULTS_SHOWN = 20
 
@@ -38,11 +37,12 @@ class Outcome:
 
 
 def _by_worker(numbers: dict[str, int]) -> str:
-    return ", ".join(f"{number} of {worker}" for worker, number in sorted(numbers.items()))
+    return ", ".join(f"{worker}: {number}" for worker, number in sorted(numbers.items()))
 
 
-def print_outcome(console: Console, outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
     """The table, and what is wrong."""
+    console = output.console()
     count = outcome.events.get
     rows = (
         ("jobs, one for each file", outcome.jobs, f"{outcome.bytes:,} bytes, compressed {outcome.compressed_bytes:,}"),
@@ -54,22 +54,17 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         ("deaths", count("job_died", 0), "all attempts failed"),
         ("requeues", count("job_requeued", 0), "dead jobs that got fresh attempts"),
         ("completions", count("job_completed", 0), "exactly one for each job" if not outcome.faults else ""),
-        ("events in the log", outcome.log_events, f"root {outcome.log_root}"),
+        ("events in the log", outcome.log_events, ""),
     )
-    table = Table(title=f"What happened in {outcome.seconds:.1f} s", title_justify="left")
-    table.add_column("")
-    table.add_column("count", justify="right")
-    table.add_column("")
-    for name, number, words in rows:
-        table.add_row(name, f"{number:,}", words)
-    console.print(table)
+    console.print(f"\nWhat happened in {outcome.seconds:.1f} s\n", style="bold")
+    print_columns(("", "#", ""), [(name, f"{number:,}", words) for name, number, words in rows])
+    console.print(f"root of the log: {outcome.log_root}\n")
     if not outcome.faults:
-        console.print(
-            f"[green]The log proves it: {outcome.jobs:,} jobs, each finished exactly once, with the right digest.[/]"
-        )
+        verdict = f"The log proves it: {outcome.jobs:,} jobs, each finished exactly once, each digest right."
+        console.print(verdict, style="green", soft_wrap=True)
         return
-    console.print(f"[red]{len(outcome.faults)} things are off:[/]")
+    console.print(f"{len(outcome.faults)} things are off:", style="red")
     for fault in outcome.faults[:FAULTS_SHOWN]:
-        console.print(f"  {plain(fault)}", soft_wrap=True)
+        console.print(output.text(f"  {fault}"), soft_wrap=True)
     if len(outcome.faults) > FAULTS_SHOWN:
         console.print(f"  … and {len(outcome.faults) - FAULTS_SHOWN} more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import orjson
 import pytest
 
@@ -31,7 +32,23 @@ def test_when_all_is_well_it_says_so(capsys: pytest.CaptureFixture[str]) -> None
     finish(outcome(), as_json=False)
     shown = capsys.readouterr().out
     assert "The log proves it: 3 jobs" in shown
-    assert "1 of worker-1, 1 of worker-2" in shown
+    assert "worker-1: 1, worker-2: 1" in shown
+
+
+def test_it_fits_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the numbers of a whole run, no line passes 80 columns: the table is not folded there."""
+    whole = attrs.evolve(
+        outcome(),
+        jobs=12_450,
+        bytes=902_273_533,
+        compressed_bytes=230_378_039,
+        expired_leases={"worker-1": 12, "worker-2": 12, "worker-3": 12},
+        log_events=108_194,
+        log_root="9slmF/09hPSAHBuWGmTsa7O9fS7M56/nxMYZKT/X1B4=",
+    )
+    finish(whole, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_a_fault_is_told_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,28 @@ def test_help_loads_no_server_no_store_and_no_client() -> None:
         assert f"{name} " in done.stdout and words in done.stdout
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_the_variable_of_every_option(name: str) -> None:
+    """Beside each option stands its variable: EVENTJOBS_<FLAG> or EVENTJOBS_<COMMAND>_<FLAG>."""
+    command = cli.get_command(click.Context(cli), name)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert options
+    for option in options:
+        flag = option.opts[0].removeprefix("--").replace("-", "_").upper()
+        assert option.envvar in (f"EVENTJOBS_{flag}", f"EVENTJOBS_{name.upper()}_{flag}")
+        assert f"[env var: {option.envvar}" in option.get_help_record(click.Context(command))[1]
+
+
+def test_a_variable_belongs_to_one_option() -> None:
+    """A variable that several commands read stands for the same option in each."""
+    flags: dict[str, set[str]] = {}
+    for name in COMMANDS:
+        for option in cli.get_command(click.Context(cli), name).params:
+            if isinstance(option, click.Option):
+                flags.setdefault(option.envvar, set()).add(option.opts[0])
+    assert {variable: found for variable, found in flags.items() if len(found) > 1} == {}
+
+
 def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     """Each exit code stands in the help with its meaning."""
     with pytest.raises(SystemExit) as exit_:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import pickle
 import sys
 from collections.abc import Callable
 
@@ -93,6 +94,15 @@ def test_an_exception_says_its_type_message_and_where(raised):
     assert (failed.error["type"], failed.error["message"]) == ("ValueError", "no such file")
     assert failed.error["traceback"].endswith("ValueError: no such file\n")
     assert raised(json.JSONDecodeError("m", "d", 0)).error["type"] == "json.decoder.JSONDecodeError"
+
+
+@pytest.mark.parametrize("error", [GiveUp("no"), RetryIn(1, "no")], ids=["GiveUp", "RetryIn"])
+def test_our_exceptions_go_by_the_name_they_are_imported_under(raised, error):
+    """Whoever raised eventjobs.GiveUp reads that name, in the traceback too; it can be pickled under it."""
+    failed = raised(error)
+    assert failed.error["type"] == f"eventjobs.{type(error).__name__}"
+    assert failed.error["traceback"].endswith(f"\neventjobs.{type(error).__name__}: no\n")
+    assert pickle.loads(pickle.dumps(type(error))) is type(error)
 
 
 def test_handlers_can_decide_about_the_retry(raised):
