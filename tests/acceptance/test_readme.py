@@ -182,7 +182,6 @@ def shell(tmp_path):
     settings = {
         "PATH": os.pathsep.join(paths),
         "TZ": "UTC",
-        "COLUMNS": "160",
         "CURL_HOME": str(tmp_path),
         "EVENTJOBS_PORT": "0",
         "EVENTJOBS_PORT_FILE": str(tmp_path / "port"),
@@ -230,12 +229,13 @@ def test_every_make_target_that_is_named_exists():
 
 
 def test_every_variable_that_is_named_exists():
-    """The settings that README.md lists are those of the command line, each with its option."""
+    """The settings that README.md lists are those that commands share or that keep running, each with its option."""
     commands = {name: cli.get_command(click.Context(cli), name) for name in cli.list_commands(click.Context(cli))}
-    known = {option.envvar: option for command in commands.values() for option in command.params if option.envvar}
+    options = [(name, option) for name, command in commands.items() for option in command.params if option.envvar]
+    known = {option.envvar: option for name, option in options if f"_{name.upper()}_" not in option.envvar}
     rows = re.findall(r"^\| (`EVENTJOBS_.*?) \| (.*?) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
     named = [pair for row in rows for pair in zip(*(re.findall(r"`([^`]+)`", cell) for cell in row), strict=True)]
-    assert named
+    assert {variable for variable, _ in named} == known.keys()
     assert [pair for pair in named if pair[1].split()[-1] not in known[pair[0]].opts] == []
 
 
