@@ -12,6 +12,7 @@ from eventjobs.coordinator.alarm import Alarm
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import GroupCommit
+from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
@@ -42,6 +43,7 @@ class Coordinator:
         self._failure: asyncio.Future[BaseException] = self._loop.create_future()
         self._commits = GroupCommit(engine, self._committed, self._failed, writer)
         self._waiters = Waiters()
+        self._lease_requests: dict[tuple[str, str | None], LeaseRequest] = {}
         self._log_watchers: set[asyncio.Future[None]] = set()
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
@@ -114,24 +116,48 @@ class Coordinator:
     ) -> list[Job]:
         """Up to `max_jobs` jobs of the asked queues and kinds (None: any), waiting up to `wait` microseconds for one.
 
-        `still_wanted` is asked just before each attempt: nothing is leased for a caller who has gone.
+        `still_wanted` is asked just before each attempt: nothing is leased for a caller who has gone. A request whose
+        id is under way already gets the answer of that one.
         """
         self._refuse_when_draining()
         deadline = self._loop.time() + wait / MICROSECONDS
-        waiter = Waiter(command.worker, queues, kinds)
-        self._waiters.add(waiter)
+        name = (command.worker, command.request_id)
+        under_way = None if command.request_id is None else self._lease_requests.get(name)
+        if under_way is not None:
+            return await under_way.answer(deadline, still_wanted)
+        request = LeaseRequest(Waiter(command.worker, queues, kinds), deadline, still_wanted)
+        self._lease_requests[name] = request
+        self._waiters.add(request.waiter)
         try:
-            while still_wanted():
-                command = _at(command, max(command.now, self.clock.now()))
-                leased = await self._try_lease(waiter, command, queues, kinds, max_jobs)
-                left = deadline - self._loop.time()
-                if leased.jobs or leased.repeated or left <= 0 or self.draining:
-                    return leased.jobs
-                if not await waiter.woken(left) or self.draining:
-                    return []
-            return []
+            jobs = await self._lease(request, command, queues, kinds, max_jobs)
+        except BaseException as error:
+            request.failed(error)
+            raise
+        else:
+            request.answered(jobs)
+            return jobs
         finally:
-            self._waiters.remove(waiter)
+            self._waiters.remove(request.waiter)
+            if self._lease_requests.get(name) is request:
+                del self._lease_requests[name]
+
+    async def _lease(
+        self,
+        request: LeaseRequest,
+        command: Lease,
+        queues: Sequence[str] | None,
+        kinds: Sequence[str] | None,
+        max_jobs: int,
+    ) -> list[Job]:
+        while request.still_wanted():
+            command = _at(command, max(command.now, self.clock.now()))
+            leased = await self._try_lease(request.waiter, command, queues, kinds, max_jobs)
+            left = request.deadline - self._loop.time()
+            if leased.jobs or leased.repeated or left <= 0 or self.draining:
+                return leased.jobs
+            if not await request.waiter.woken(left) or self.draining:
+                return []
+        return []
 
     async def _try_lease(
         self,

@@ -27,6 +27,10 @@ class Waiter:
         self.woken_for = lane
         self._wake.set()
 
+    def look_again(self) -> None:
+        """Wake it without a job: something else about its request has changed."""
+        self._wake.set()
+
     def about_to_try(self) -> Lane | None:
         """Its next attempt covers what it was woken for, which is returned."""
         woken_for, self.woken_for = self.woken_for, None

@@ -387,25 +387,6 @@ def test_a_repeated_request_stands_in_nobodys_way(play):
     play(scene)
 
 
-def test_a_request_granted_elsewhere_while_it_waits_hands_its_wake_on(play):
-    """The same request sent twice: what one of them was given, the other one's wake is not for."""
-
-    async def scene(stage):
-        await stage.start()
-        waiting = stage.poll(request_id="r", worker="twice", kinds=["report"])
-        await stage.settle()
-        await stage.enqueue()
-        (job,) = await stage.lease(request_id="r", worker="twice")
-        other = stage.poll(worker="other")
-        await stage.settle()
-        await stage.enqueue(kind="report")
-        await stage.settle()
-        assert [each.id for each in await waiting] == [job.id]
-        assert other.done()
-
-    play(scene)
-
-
 def test_a_request_that_waits_for_its_first_grant_keeps_waiting(play):
     """A request id that was given nothing yet is no repetition."""
 
