@@ -63,13 +63,13 @@ class Fetcher:
                 await self._holdings.changed()
             request = self._unanswered = self._next_request()
             asked_at = loop.time()
-            jobs = await self._answer(request, self._settings.poll_seconds)
+            jobs = await self._answer(request, self._settings.wait_seconds)
             # nothing was awaited since the answer came: a cut cannot fall between it and the start of the jobs
             for job in jobs:
                 start(job)
             if jobs and request.attempts > 1:
                 renew_soon()  # granted to an attempt whose answer was lost: part of the lease is over already
-            in_time = loop.time() - asked_at >= EARLY_FRACTION * self._settings.poll_seconds > 0
+            in_time = loop.time() - asked_at >= EARLY_FRACTION * self._settings.wait_seconds > 0
             if jobs or in_time or request.attempts > 1:
                 early = 0
             else:

@@ -22,7 +22,7 @@ class Settings:
     """`concurrency` jobs at once; `queues` None means any; times are in seconds.
 
     `lease_seconds` is how long a silent worker keeps its jobs, `poll_seconds` how long a request for jobs is held
-    open, `grace_seconds` how long handlers may go on when the worker is asked to stop.
+    open at most, `grace_seconds` how long handlers may go on when the worker is asked to stop.
     """
 
     concurrency: int = field(default=50, validator=and_(ge(1), le(10_000)))
@@ -35,3 +35,12 @@ class Settings:
     def renew_seconds(self) -> float:
         """The time from one round of renewals to the next: two rounds may be lost without losing a lease."""
         return self.lease_seconds / 3
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long a request for jobs is held open.
+
+        An answer that is lost without a word is missed when this and the patience for an answer are over. By then its
+        jobs, which may have been leased at once, must still be held.
+        """
+        return min(self.poll_seconds, self.renew_seconds)

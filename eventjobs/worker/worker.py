@@ -32,7 +32,7 @@ class Worker:
     at once. `name` shows in the log as the owner of the leases; left out, it is made of host, process and a random
     part. `queues` left out means any. `lease_seconds` is how long the jobs of a worker that fell silent stay with it,
     `grace_seconds` how long handlers may go on when it is asked to stop, `poll_seconds` how long a request for jobs
-    is held open. Raises ValueError for values out of bounds.
+    is held open, at most a third of `lease_seconds`. Raises ValueError for values out of bounds.
 
     It lives through any outage of the coordinator and goes on by itself.
     """

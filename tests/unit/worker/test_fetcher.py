@@ -26,10 +26,25 @@ def test_it_asks_for_the_registered_kinds_and_for_free_slots_only(play):
         await stage.coordinator.until(lambda: all(row.state == "succeeded" for row in stage.coordinator.rows.values()))
         first = stage.coordinator.leases[0]
         assert (first["worker"], first["kinds"], first["queues"]) == ("w", ("a", "b"), ("q",))
-        assert (first["max_jobs"], first["lease_seconds"], first["wait_seconds"]) == (3, 30.0, 20.0)
+        assert (first["max_jobs"], first["lease_seconds"], first["wait_seconds"]) == (3, 30.0, 10.0)
         assert max(each["max_jobs"] for each in stage.coordinator.leases) == 3
 
     play(scene, concurrency=3, queues=["q"])
+
+
+@pytest.mark.parametrize(
+    ("lease_seconds", "poll_seconds", "wait_seconds"), [(30, 20, 10), (60, 20, 20), (3, 60, 1), (0.3, 20, 0.1)]
+)
+def test_a_lost_answer_is_missed_while_its_jobs_are_held(play, lease_seconds, poll_seconds, wait_seconds):
+    """No request is held open for longer than a third of a lease: its jobs can be leased at its very beginning."""
+
+    async def scene(stage):
+        stage.worker.handler("work")(_nothing)
+        stage.start()
+        await stage.coordinator.until(lambda: stage.coordinator.leases)
+        assert stage.coordinator.leases[0]["wait_seconds"] == pytest.approx(wait_seconds)
+
+    play(scene, lease_seconds=lease_seconds, poll_seconds=poll_seconds)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
