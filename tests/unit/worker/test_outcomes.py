@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import pickle
 import sys
 from collections.abc import Callable
 
