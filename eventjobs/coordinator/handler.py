@@ -67,9 +67,7 @@ class Handler:
             return Enqueued(self._append(None, event, command), True)
         return Enqueued(self._transaction.job(held.id), False)
 
-    def lease(
-        self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int
-    ) -> Leased:
+    def lease(self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int) -> Leased:
         """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""
         command = self._timely(command)
         if command.request_id is not None:
