@@ -6,6 +6,8 @@ stay bytes (msgspec.Raw) until someone asks for them, so that a payload is never
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import orjson
 from aiohttp import web
@@ -13,7 +15,7 @@ from aiohttp import web
 from eventjobs.api.faults import Faults
 from eventjobs.api.members import Members
 from eventjobs.api.problems import Problem, Refused
-from eventjobs.domain.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
+from eventjobs.domain.limits import BODY_BYTES_MAX, BODY_SECONDS_MAX, JSON_DEPTH_MAX
 
 CONTENT_TYPE = "application/json"
 PLAIN = "identity"
@@ -33,7 +35,10 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
     if request.headers.get("Content-Encoding", PLAIN) != PLAIN:
         raise Refused(Problem("unsupported_media_type", "the body must be sent without a content encoding"))
     try:
-        text = await request.read()
+        text = await _text(request)
+    except TimeoutError:
+        detail = f"the body did not arrive within {BODY_SECONDS_MAX:g} seconds"
+        raise Refused(Problem("malformed_json", detail, headers={"Connection": "close"})) from None
     except web.RequestPayloadError as error:
         raise Refused(Problem("malformed_json", "the body ends in the middle or is garbled on the way")) from error
     if not text and may_be_absent:
@@ -41,6 +46,14 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
     if request.content_type != CONTENT_TYPE:
         raise Refused(Problem("unsupported_media_type", f"the body must be sent as {CONTENT_TYPE}"))
     return parse(text, faults)
+
+
+async def _text(request: web.Request) -> bytes:
+    """The body's bytes. Raises TimeoutError when they do not come: nobody may hold a connection open with a part."""
+    if request.content.is_eof():
+        return await request.read()
+    async with asyncio.timeout(BODY_SECONDS_MAX):
+        return await request.read()
 
 
 def too_large() -> Problem:

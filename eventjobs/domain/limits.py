@@ -17,6 +17,8 @@ ACTOR_LENGTH_MAX = 255
 REASON_LENGTH_MAX = 1_000
 
 BODY_BYTES_MAX = 16 << 20
+BODY_SECONDS_MAX = 60.0
+"""How long a body may take to arrive once its head is there."""
 ANSWER_BYTES_MAX = 16 << 20
 CONTENT_BYTES_MAX = 1 << 20
 """One payload or one result."""
