@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from eventjobs.api import body
+from eventjobs.api import body as bodies
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import BODY_BYTES_MAX
 
@@ -238,7 +238,7 @@ async def test_a_client_that_hangs_up_is_no_error(api, caplog):
 
 async def test_a_body_that_does_not_come_is_not_waited_for_without_end(api, monkeypatch):
     """A sender that stops in the middle of a body and stays is refused after a while, and its connection closed."""
-    monkeypatch.setattr(body, "BODY_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(bodies, "BODY_SECONDS_MAX", 0.05)
     host, port = api.base.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
