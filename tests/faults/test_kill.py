@@ -21,7 +21,8 @@ ACKNOWLEDGED_PER_ROUND = (100, 300)
 """How much is acknowledged between two kills, at least and at most."""
 LEASE_SECONDS = 600
 """Longer than the test: no lease ends by itself, so every job must be leased and completed exactly once."""
-TEST_SECONDS_MAX = 600
+STANDSTILL_SECONDS_MAX = 30
+"""How long nothing may be acknowledged."""
 AGAIN_SECONDS = 0.05
 
 REFUSED_KIND = "refused"
@@ -64,11 +65,18 @@ class Crowd:
         async with self._grown:
             self._grown.notify_all()
 
+    async def complain(self, *answer: Any) -> None:
+        """An answer that must not be ends the test."""
+        self.wrong.append(answer)
+        await self.acknowledge(0)
+
     async def grown_by(self, count: int) -> None:
         """Wait until so much more was acknowledged."""
         goal = self.acknowledged + count
-        async with self._grown:
-            await self._grown.wait_for(lambda: self.acknowledged >= goal)
+        while self.acknowledged < goal:
+            async with asyncio.timeout(STANDSTILL_SECONDS_MAX), self._grown:
+                await self._grown.wait()
+            assert self.wrong == []
 
     async def produce(self, name: str) -> None:
         for number in itertools.count():
@@ -77,7 +85,7 @@ class Crowd:
             key = f"{name}-{number}"
             status, job = await self.ask("/jobs", {"kind": "work", "payload": key, "idempotency_key": key})
             if status not in (200, 201) or job["payload"] != key:
-                self.wrong.append((status, job))
+                await self.complain(status, job)
                 continue
             self.enqueued[key] = job["id"]
             await self.acknowledge()
@@ -88,8 +96,8 @@ class Crowd:
         """Ask for something else under the key: it must be refused."""
         status, document = await self.ask("/jobs", {"kind": REFUSED_KIND, "idempotency_key": key})
         self.refusals += 1
-        if (status, document["code"]) != (409, "idempotency_key_reused"):
-            self.wrong.append((status, document))
+        if (status, document.get("code")) != (409, "idempotency_key_reused"):
+            await self.complain(status, document)
 
     async def work(self, name: str) -> None:
         for number in itertools.count():
@@ -99,7 +107,7 @@ class Crowd:
             }  # fmt: skip
             status, document = await self.ask("/lease", request)
             if status != 200:
-                self.wrong.append((status, document))
+                await self.complain(status, document)
             elif document["jobs"]:
                 await self._complete(name, document["jobs"])
 
@@ -111,7 +119,7 @@ class Crowd:
         status, document = await self.ask("/complete", {"jobs": [*items, stale]})
         outcomes = document.get("results", []) if status == 200 else []
         if [outcome["ok"] for outcome in outcomes] != [True] * len(items) + [False]:
-            self.wrong.append((status, document))
+            await self.complain(status, document)
             return
         self.refusals += 1
         for item in items:
@@ -137,14 +145,15 @@ async def everything_done(crowd: Crowd) -> None:
 
 
 async def run_crowd(coordinator, rounds: int) -> Crowd:
-    async with aiohttp.ClientSession() as session, asyncio.timeout(TEST_SECONDS_MAX):
+    async with aiohttp.ClientSession() as session:
         crowd = Crowd(coordinator.url, session)
         producers = [asyncio.create_task(crowd.produce(f"producer-{number}")) for number in range(PRODUCERS)]
         workers = [asyncio.create_task(crowd.work(f"worker-{number}")) for number in range(WORKERS)]
         try:
             await killed_again_and_again(coordinator, crowd, rounds)
             crowd.producing = False
-            await asyncio.gather(*producers)
+            async with asyncio.timeout(STANDSTILL_SECONDS_MAX):
+                await asyncio.gather(*producers)
             await everything_done(crowd)
         finally:
             for task in (*producers, *workers):

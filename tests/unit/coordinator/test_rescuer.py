@@ -134,6 +134,23 @@ def test_trouble_with_a_sweep_is_told_and_not_its_end(play, monkeypatch, error):
     play(scene)
 
 
+def test_leases_that_ran_out_while_nobody_was_there_end_at_the_start(play):
+    """A coordinator that starts long after leases ran out ends them at once."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        await stage.enqueue_all({}, {})
+        await stage.lease(max_jobs=2, duration=b.seconds(30))
+        await coordinator.stop()
+        await asyncio.sleep(1_000)
+        stage.engine.calls.clear()  # it is opened again
+        await stage.start()
+        await asyncio.sleep(0.1)
+        assert [time for _, time in expirations(stage)] == [b.at(1_000.001)] * 2
+
+    play(scene)
+
+
 def test_the_last_attempt_dies_by_its_lease(play):
     """A job without attempts left is dead when its lease runs out."""
 
