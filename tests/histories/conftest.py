@@ -1,13 +1,29 @@
-"""What the tests of histories share: a way to write one by hand."""
+"""What the tests of histories share: a way to write one by hand, and the judge of a crowd's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 import pytest
 
-from eventjobs.testing.histories import Answer, Ask, History, Lost, Operation, Refusal
+from eventjobs.testing.histories import (
+    Answer,
+    Ask,
+    History,
+    Lost,
+    Operation,
+    Recorder,
+    RecordingClient,
+    Refusal,
+    check,
+    differences,
+)
+from eventjobs.testing.histories.crowd import Crowd
+
+Judge = Callable[[Crowd], Awaitable[int]]
 
 ASK_FIELDS = {"job", "worker", "request_id", "token", "seconds", "result", "error", "retry", "delay_seconds"}
 TIMES = {"at": "updated_at", "run_at": "run_at", "expires_at": "lease_expires_at"}
@@ -76,3 +92,37 @@ class Story:
 def story() -> Callable[[], Story]:
     """Begins a history that is written by hand."""
     return Story
+
+
+@pytest.fixture
+def judge() -> Judge:
+    """Judges what a crowd saw, job by job, and beside the log; how many leases ran out in the orders that were found.
+
+    The log holds the jobs that the crowd enqueued, and the history of each is the part of the log that is about it.
+    """
+
+    async def of(crowd: Crowd) -> int:
+        assert crowd.recorder.contradictions() == []
+        tolerance = crowd.recorder.tolerance()
+        histories = crowd.recorder.histories()
+        findings = [check(history, tolerance) for history in histories]
+        events = await logged_events(crowd.url)
+        assert set(events) <= {history.key for history in histories}
+        assert [each for history in histories for each in differences(history, events[history.key], tolerance)] == []
+        return sum(step.operation is None for finding in findings for step in finding.order)
+
+    return of
+
+
+async def logged_events(url: str) -> dict[str, list[dict[str, Any]]]:
+    """The log's events by the keys of their jobs, those that are about one job being that job's history as well."""
+    events = defaultdict(list)
+    async with aiohttp.ClientSession() as session:
+        reader = RecordingClient("reader", url, session, Recorder())
+        log = await reader.log()
+        keys = {each["job_id"]: each["data"]["idempotency_key"] for each in log if each["type"] == "job_enqueued"}
+        for event in log:
+            events[keys[event["job_id"]]].append(event)
+        for job_id, key in keys.items():
+            assert (await reader.events(job_id))[: len(events[key])] == events[key]  # leases still run out
+    return events

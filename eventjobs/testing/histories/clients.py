@@ -15,6 +15,8 @@ from eventjobs.testing.histories.recorder import LeaseCall, Recorder
 TIMES = ("created_at", "updated_at", "run_at", "lease_expires_at", "finished_at")
 MANY = ("renew", "complete", "fail")
 """Operations that one request can carry many of."""
+LIMIT = 1_000
+"""Events asked for at once."""
 UNAVAILABLE = 503
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -82,9 +84,21 @@ class RecordingClient:
 
     async def events(self, job_id: str) -> list[dict[str, Any]]:
         """The log's events of a job, their times as integers. Not noted."""
-        status, document = await self._send("GET", f"/jobs/{job_id}/events", None, 60)
+        return (await self._events(f"/jobs/{job_id}/events"))[0]
+
+    async def log(self) -> list[dict[str, Any]]:
+        """The whole log in order, the events' times as integers. Not noted."""
+        found: list[dict[str, Any]] = []
+        while True:
+            events, document = await self._events(f"/events?after={len(found)}&limit={LIMIT}")
+            found += events
+            if len(found) >= document["head"]["size"]:
+                return found
+
+    async def _events(self, path: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        status, document = await self._send("GET", path, None, 60)
         assert status == 200, document
-        return [{**event, "time": microseconds(event["time"])} for event in document["events"]]
+        return [{**event, "time": microseconds(event["time"])} for event in document["events"]], document
 
     async def _send(self, method: str, path: str, body: object, patience_seconds: float) -> tuple[int | None, Any]:
         """Status and document of the answer; (None, why) when it was lost."""

@@ -107,8 +107,10 @@ def _can_be(operation: Operation, event: Event, tolerance: int) -> bool:
         return False
     if ask.name in ("enqueue", "lease") and document and _repeats(operation):
         return True  # the answer shows the job as it stood later
-    shown = document.get("updated_at")
-    return event["time"] >= operation.called - tolerance if shown is None else event["time"] == shown
+    if "updated_at" in document:
+        return event["time"] == document["updated_at"]
+    repeated = isinstance(operation.outcome, Answer) and _repeats(operation)
+    return repeated or event["time"] >= operation.called - tolerance
 
 
 def _told(event: Event) -> str:

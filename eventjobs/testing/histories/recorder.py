@@ -75,6 +75,10 @@ class Recorder:
     def __len__(self) -> int:
         return len(self._operations) + len(self._leases)
 
+    def job_ids(self) -> list[str]:
+        """The ids of all jobs that were ever seen."""
+        return list(self._keys)
+
     def outcomes(self) -> Counter[str]:
         """How often each operation came to what: ("complete answered", …)."""
         words = {Answer: "answered", Refusal: "refused", Lost: "lost"}
