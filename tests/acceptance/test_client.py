@@ -24,7 +24,8 @@ from eventjobs.client import (
 async def test_a_job_goes_its_way_by_single_calls(client):
     """Enqueue, lease, renew, fail, lease again, release, lease again, complete: each answer shows the job."""
     text = '{"b":1.0,"a":12345678901234567890123,"s":"\\u00e9"}'
-    job = await client.enqueue("work", Raw(text.encode()), queue="q", priority=7, retry_policy={"type": "constant", "base": 0})
+    policy = {"type": "constant", "base": 0}
+    job = await client.enqueue("work", Raw(text.encode()), queue="q", priority=7, retry_policy=policy)
     assert (job.state, job.priority, job.payload_text) == ("queued", 7, text)
     (leased,) = await client.lease("w", queues=["q"], kinds=["work"], lease_seconds=20)
     assert (leased.id, leased.state, leased.lease_owner, leased.lease_token) == (job.id, "running", "w", 1)
@@ -56,7 +57,8 @@ async def test_many_at_once_are_answered_one_by_one(client):
     assert renewed[1].problem.code == "stale_token"
     settled = await client.complete_many([Completion(ids[0], 1, "r"), Completion("no-such-id", 1)])
     assert [(result.ok, result.state) for result in settled] == [(True, "succeeded"), (False, None)]
-    failed = await client.fail_many([Failure(ids[1], 1, "e", retry=False), Failure(ids[2], 1, "e", retry_in_seconds=60)])
+    failures = [Failure(ids[1], 1, "e", retry=False), Failure(ids[2], 1, "e", retry_in_seconds=60)]
+    failed = await client.fail_many(failures)
     assert [result.state for result in failed] == ["dead", "failed"]
 
 

@@ -67,7 +67,9 @@ async def test_a_frozen_worker_changes_nothing_when_it_thaws(client, start_worke
     await eventually(lambda: _succeeded(client, late.id), "the workers to go on")
 
 
-async def test_a_worker_goes_on_when_the_coordinator_comes_back(coordinator, client, start_worker, eventually, tmp_path):
+async def test_a_worker_goes_on_when_the_coordinator_comes_back(
+    coordinator, client, start_worker, eventually, tmp_path
+):
     """The coordinator is killed with a job in hand: its end is recorded afterwards, and new jobs are taken."""
     job = await client.enqueue("hold")
     worker = start_worker("w", lease_seconds=10)
@@ -125,7 +127,7 @@ async def test_a_job_that_fails_twice_then_succeeds(client, start_worker, histor
 
 
 async def test_dead_jobs_can_be_brought_back(client, start_worker, eventually, tmp_path):
-    """Retries that are used up, or given up, lead to the dead list; requeued from there the job has all of them again."""
+    """Retries that are used up, or given up, lead to the dead list; a requeued job has all of them again."""
     used_up = await client.enqueue("fail", {"failures": 2}, max_attempts=2, retry_policy=AT_ONCE)
     given_up = await client.enqueue("give-up", max_attempts=9)
     start_worker("w")

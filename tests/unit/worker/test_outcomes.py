@@ -165,7 +165,8 @@ def test_no_exception_of_a_handler_stops_the_worker(play, error, plain):
         broken = stage.coordinator.add("break-plain" if plain else "break")
         stage.start()
         await stage.coordinator.until(lambda: broken.error is not None)
-        assert broken.error.error["type"].endswith("RuntimeError" if not plain and error is StopIteration else error.__name__)
+        name = "RuntimeError" if not plain and error is StopIteration else error.__name__
+        assert broken.error.error["type"].endswith(name)
         assert "eventjobs/worker" not in broken.error.error["traceback"]
         assert "raise error" in broken.error.error["traceback"]
         row = stage.coordinator.add("work")
