@@ -15,7 +15,7 @@ import pytest
 
 from eventjobs.testing.histories.crowd import Crowd, Habits
 
-PROFILES = {"quick": (1, 800, 4), "ci": (2, 2_000, 6), "deep": (20, 4_000, 12)}
+PROFILES = {"quick": (1, 600, 3), "ci": (2, 2_000, 6), "deep": (20, 4_000, 12)}
 """By profile: seeds of each test, operations where nothing happens, and disturbances where something does."""
 SEEDS, OPERATIONS, DISTURBANCES = PROFILES[os.environ.get("EVENTJOBS_PROFILE", "quick")]
 BETWEEN = (60, 200)

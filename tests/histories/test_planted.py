@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import signal
 from collections.abc import AsyncIterator, Callable
 
 import orjson
@@ -155,6 +158,31 @@ async def test_old_news_are_seen(url, monkeypatch):
 
     monkeypatch.setattr(routes_jobs, "stored_job", one_look_late)
     assert "get()" in await what_is_seen(url)
+
+
+async def test_a_store_that_forgets_is_seen(coordinator, tmp_path):
+    """A coordinator that comes back without what it last acknowledged cannot hide it."""
+    kept = tmp_path / "kept"
+
+    async def forget(crowd: Crowd) -> None:
+        await crowd.recorded(OPERATIONS)
+        coordinator.process.send(signal.SIGSTOP)
+        shutil.copytree(coordinator.data, kept)
+        coordinator.process.send(signal.SIGCONT)
+        await crowd.recorded(OPERATIONS // 3)
+        crowd.up.clear()
+        coordinator.kill()
+        shutil.rmtree(coordinator.data)
+        kept.rename(coordinator.data)
+        await asyncio.to_thread(coordinator.restart)
+        crowd.up.set()
+        await crowd.recorded(OPERATIONS // 3)
+
+    crowd = Crowd(coordinator.url, seed=1)
+    await crowd.run(forget)
+    with pytest.raises(IllegalHistory):
+        for history in crowd.recorder.histories():
+            check(history, crowd.recorder.tolerance())
 
 
 async def test_nothing_is_seen_where_nothing_is_wrong(url, judge):

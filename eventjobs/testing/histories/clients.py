@@ -29,9 +29,10 @@ class NotSent(Exception):
 
 @frozen(eq=False)
 class RecordingClient:
-    """One client with a name. What it asks is noted by the recorder, of whichever loop the session is.
+    """One client with a name. What it asks and hears is noted by the recorder.
 
-    `patience_seconds` is how long it waits for an answer: one that takes longer is lost.
+    `patience_seconds` is how long it waits for an answer: one that takes longer is lost. An answer that nobody should
+    get, such as 500, raises AssertionError.
     """
 
     name: str

@@ -106,7 +106,7 @@ class Recorder:
     def _leases_of(self, key: str, first: int, last: int) -> Iterator[Operation]:
         """What lease requests have to do with the key's job: they gave it, may have given it, or did not find it.
 
-        Requests before the first enqueue and after the last other operation say nothing that is of use.
+        What was answered before the first enqueue, or asked after the last other operation, says nothing of use.
         """
         sent, given = Counter(), defaultdict(set)
         for call in self._leases:
@@ -118,11 +118,11 @@ class Recorder:
             ours = [document for document in call.jobs or () if document["idempotency_key"] == key]
             for document in ours:
                 yield Operation(call.client, ask, call.called, call.returned, Answer(document))
-            if ours or call.returned < first or call.called > last:
+            if ours or call.called > last:
                 continue
             if call.jobs is None and (known or not given[call.request]):
                 yield Operation(call.client, ask, call.called, call.returned, Lost("the answer to a lease"))
-            elif call.jobs is not None and call.room and (known or not repeated):
+            elif call.jobs is not None and call.returned > first and call.room and (known or not repeated):
                 yield Operation(call.client, ask, call.called, call.returned, Refusal(NOT_OFFERED))
 
     def contradictions(self) -> list[str]:
