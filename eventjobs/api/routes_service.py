@@ -56,8 +56,11 @@ async def get_health(request: web.Request) -> web.Response:
 
 async def get_readiness(request: web.Request) -> web.Response:
     """Whether requests are welcome: it has started, is not going down, and can write."""
-    if not request.app[COORDINATOR].ready:
-        raise Refused(retry_later("shutting_down", "the coordinator takes no requests now", RETRY_SECONDS))
+    coordinator = request.app[COORDINATOR]
+    if not coordinator.ready:
+        # a store without room makes a coordinator that lives, and is ready again when there is room
+        code = "shutting_down" if coordinator.draining else "overloaded"
+        raise Refused(retry_later(code, "the coordinator takes no requests now", RETRY_SECONDS))
     return answers.answer({"status": "ready"})
 
 

@@ -11,7 +11,7 @@ import structlog
 from eventjobs.coordinator.alarm import Alarm
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
-from eventjobs.coordinator.group_commit import GroupCommit
+from eventjobs.coordinator.group_commit import GroupCommit, T, Work
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
@@ -25,6 +25,8 @@ from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.store.contract import Engine, Reader
 
 MAINTENANCE_SECONDS = 10.0
+FULL_SECONDS = 5.0
+"""How long a coordinator is not ready after its store had no room. Then the next request may try."""
 
 log = structlog.get_logger("eventjobs.coordinator")
 
@@ -45,6 +47,7 @@ class Coordinator:
         self._waiters = Waiters()
         self._lease_requests: dict[tuple[str, str | None], LeaseRequest] = {}
         self._log_watchers: set[asyncio.Future[None]] = set()
+        self._full_until = 0.0
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._commits, clock, self._next_expiry)
@@ -66,8 +69,8 @@ class Coordinator:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes commands and can write them."""
-        return not self.draining and not self._failure.done()
+        """Whether it takes commands and, as far as is known, can write them."""
+        return not (self.draining or self._failure.done() or self._loop.time() < self._full_until)
 
     @property
     def pending(self) -> int:
@@ -100,8 +103,9 @@ class Coordinator:
         """All of the jobs or none; a known idempotency key yields its job."""
         self._refuse_when_draining()
         size = sum(len(command.payload.text) for command in commands if command.payload is not None)
-        reply = await self._commits.run(lambda handler: handler.enqueue(commands), size)
+        reply = await self._write(lambda handler: handler.enqueue(commands), size)
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
+            self._full_until = self._loop.time() + FULL_SECONDS
             raise Unavailable("storage_full", reply.rejection.message, retry_after_seconds=10)
         return reply
 
@@ -171,7 +175,7 @@ class Coordinator:
         woken_for = waiter.about_to_try()
         used = False
         try:
-            leased = await self._commits.run(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+            leased = await self._write(lambda handler: handler.lease(command, queues, kinds, max_jobs))
             lanes = {(job.spec.queue, job.spec.kind) for job in leased.jobs}
             used = not leased.repeated and (not lanes or woken_for in lanes)
             return leased
@@ -183,7 +187,16 @@ class Coordinator:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
         self._refuse_when_draining()
         size = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
-        return await self._commits.run(lambda handler: handler.execute(commands), size)
+        return await self._write(lambda handler: handler.execute(commands), size)
+
+    async def _write(self, work: Work[T], size: int = 0) -> T:
+        """Run the work in the next commit, and remember for a while when the store has no room."""
+        try:
+            return await self._commits.run(work, size)
+        except Unavailable as error:
+            if error.code == Code.STORAGE_FULL:
+                self._full_until = self._loop.time() + FULL_SECONDS
+            raise
 
     def _refuse_when_draining(self) -> None:
         if self.draining:

@@ -188,10 +188,11 @@ async def test_what_the_coordinator_cannot_do_is_told(api, monkeypatch, error, s
 
 
 async def test_a_full_store_takes_no_new_jobs(api):
-    """507 for new work; what is in can be finished."""
+    """507 for new work, and not ready for more; what is in can be finished."""
     job = (await api.enqueue())["id"]
     api.engine.room = False
     (await api.call("POST", "/jobs", {"kind": "k"})).refusal(507, "storage_full")
+    (await api.call("GET", "/readyz")).refusal(503, "overloaded")
     await api.lease()
     assert (await api.call("POST", f"/jobs/{job}/complete", {"token": 1})).status == 200
 

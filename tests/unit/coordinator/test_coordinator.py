@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from eventjobs.coordinator.coordinator import MAINTENANCE_SECONDS, Coordinator
+from eventjobs.coordinator.coordinator import FULL_SECONDS
 from eventjobs.coordinator.replies import BatchRejected, Unavailable, UnknownOutcome
 from eventjobs.domain.job import State
 from eventjobs.store.contract import OutcomeUnknown, StorageFull
@@ -47,15 +48,17 @@ def test_a_conflict_is_a_reply(play):
 
 
 def test_a_full_disk_is_told_and_passes(play):
-    """A commit that finds no space is storage_full; the coordinator stays ready and goes on."""
+    """A commit that finds no space is storage_full; the coordinator goes on, and is ready again after a while."""
 
     async def scene(stage):
         coordinator = await stage.start()
         stage.engine.failures.append(StorageFull("the disk is full"))
         with pytest.raises(Unavailable) as caught:
             await stage.enqueue()
-        assert caught.value.code == "storage_full" and coordinator.ready
+        assert caught.value.code == "storage_full" and not coordinator.ready
         assert (await stage.enqueue()).version == 1
+        await asyncio.sleep(FULL_SECONDS)
+        assert coordinator.ready
 
     play(scene)
 
