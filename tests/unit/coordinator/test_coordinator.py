@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from eventjobs.coordinator.coordinator import MAINTENANCE_SECONDS, Coordinator
-from eventjobs.coordinator.coordinator import FULL_SECONDS
+from eventjobs.coordinator.coordinator import FULL_SECONDS, MAINTENANCE_SECONDS, Coordinator
 from eventjobs.coordinator.replies import BatchRejected, Unavailable, UnknownOutcome
 from eventjobs.domain.job import State
 from eventjobs.store.contract import OutcomeUnknown, StorageFull
@@ -30,6 +29,8 @@ def test_a_full_store_takes_no_new_jobs_and_finishes_the_old(play):
         assert (await stage.execute(b.complete, leased.id)).state is State.SUCCEEDED
         stage.engine.room = True
         assert (await stage.enqueue()).state is State.QUEUED
+        assert not coordinator.ready
+        await asyncio.sleep(FULL_SECONDS)
         assert coordinator.ready
 
     play(scene)
