@@ -59,7 +59,7 @@ def enqueue_lines(remote: Remote, stream: BinaryIO, common: dict[str, object] | 
 
 
 def _batches(stream: BinaryIO, common: dict[str, object] | None) -> Iterator[Batch]:
-    batch, size = Batch([], []), 0
+    batch, size, sent = Batch([], []), 0, 0
     for number, line in enumerate(stream, start=1):
         text = line.strip()
         if not text:
@@ -67,11 +67,12 @@ def _batches(stream: BinaryIO, common: dict[str, object] | None) -> Iterator[Bat
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise click.UsageError(
-                f"line {number} is not JSON: {error}; nothing from line {_first(batch, number)} on was taken"
-            ) from error
+            taken = f"lines up to {sent} were taken, no later ones" if sent else "no line was taken"
+            column = line.find(text) + error.colno
+            raise click.UsageError(f"line {number} is not JSON (column {column}: {error.msg}); {taken}") from error
         if batch.jobs and (len(batch.jobs) == BATCH_JOBS_MAX or size + len(text) > BATCH_BYTES_MAX):
             yield batch
+            sent = batch.lines[-1]
             batch, size = Batch([], []), 0
         value = orjson.Fragment(text)
         batch.jobs.append(value if common is None else common | {"payload": value})
@@ -79,10 +80,6 @@ def _batches(stream: BinaryIO, common: dict[str, object] | None) -> Iterator[Bat
         size += len(text)
     if batch.jobs:
         yield batch
-
-
-def _first(batch: Batch, number: int) -> int:
-    return batch.lines[0] if batch.lines else number
 
 
 def _with_lines(error: CommandError, lines: list[int]) -> str:

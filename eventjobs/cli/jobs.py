@@ -82,10 +82,15 @@ def _show(answer: bytes, as_json: bool) -> None:
                 f"{job['attempts']}/{job['max_attempts']}",
                 str(job["lease_token"]),
                 output.clock(job["updated_at"]),
-                job["lease_owner"] or output.first_line(job["error"]),
+                job["lease_owner"] or _error(job),
             )
             for job in page["jobs"]
         ],
     )
     if page["next_cursor"] is not None:
         click.echo(f"eventjobs: there are more: --cursor {page['next_cursor']}", err=True)
+
+
+def _error(job: dict[str, Any]) -> str:
+    """The last error, unless the job succeeded after all."""
+    return "" if job["state"] == State.SUCCEEDED else output.first_line(job["error"])

@@ -1,13 +1,16 @@
 """The coordinator as the commands use it: JSON text in, JSON text out.
 
-Texts pass through unparsed, so that numbers and strings stay exactly as they were sent. Nothing is retried: a command
-says at once what stands in its way, and whoever runs it decides.
+Texts pass through unparsed, so that numbers and strings stay exactly as they were sent. A refused connection is tried
+again for a moment, for a coordinator that is just being started; nothing else is: a command says at once what stands in
+its way, and whoever runs it decides.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -27,6 +30,14 @@ T = TypeVar("T")
 
 ANSWER_SECONDS = 60.0
 """How long an answer may take: a command waits more patiently than a program."""
+NOT_RUNNING = "; is it running? start one with `eventjobs serve`, or name another with --url / EVENTJOBS_URL"
+START_SECONDS = 2.0
+"""How long a coordinator that was started just before may refuse connections. Nothing was sent by then."""
+PAUSE_SECONDS = 0.1
+
+
+URL_HINT = f"--url should be the address of the coordinator itself, such as {options.URL_DEFAULT}"
+"""For a path that the coordinator does not have: the commands ask for none that it does not."""
 
 
 class Problem(exits.Refused):
@@ -34,7 +45,8 @@ class Problem(exits.Refused):
 
     def __init__(self, refusal: errors.Refused) -> None:
         known = f" (job {refusal.job.id})" if isinstance(refusal, errors.IdempotencyKeyReused) and refusal.job else ""
-        super().__init__(f"{refusal}{known}")
+        hint = f"; {URL_HINT}" if refusal.code == "not_found" else ""
+        super().__init__(f"{refusal}{known}{hint}")
         self.code = refusal.code
 
 
@@ -68,11 +80,11 @@ class Remote:
 
     def get(self, path: str, **query: object) -> bytes:
         """The answer to a GET. Parameters that are None are left out."""
-        return self._wait(self._transport.request("GET", path, query=query))
+        return self._request("GET", path, query=query)
 
     def post(self, path: str, body: object) -> bytes:
         """The answer to a POST; `body` is anything orjson writes, with orjson.Fragment for texts to pass through."""
-        return self._wait(self._transport.request("POST", path, body=orjson.dumps(body)))
+        return self._request("POST", path, body=orjson.dumps(body))
 
     def events(self, after: int) -> Iterator[bytes]:
         """The texts of the events with positions above `after`, as they are recorded, until the stream ends.
@@ -90,13 +102,29 @@ class Remote:
         finally:
             self._wait(stream.__aexit__(None, None, None))
 
+    def _request(self, method: str, path: str, **parts: Any) -> bytes:
+        give_up_at = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                return self._wait(self._transport.request(method, path, **parts))
+            except exits.Unreachable as error:
+                if not _connection_refused(error) or time.monotonic() >= give_up_at:
+                    raise
+            time.sleep(PAUSE_SECONDS)
+
     def _wait(self, request: Awaitable[T]) -> T:
         try:
             return self._runner.run(_awaited(request))
         except (errors.Unreachable, errors.BadAnswer, errors.Unavailable) as error:
-            raise exits.Unreachable(str(error)) from error
+            hint = NOT_RUNNING if isinstance(error.__cause__, ConnectionRefusedError) else ""
+            raise exits.Unreachable(f"{error}{hint}") from error
         except errors.Refused as refusal:
             raise Problem(refusal) from refusal
+
+
+def _connection_refused(error: exits.Unreachable) -> bool:
+    cause = error.__cause__ and error.__cause__.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED
 
 
 async def _awaited(request: Awaitable[T]) -> T:

@@ -13,7 +13,7 @@ from eventjobs.cli.sizes import SIZE
 @click.command(short_help="Run the coordinator.")
 @options.setting(
     "--data",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
     default=Path("eventjobs-data"),
     show_default="./eventjobs-data",
     help="Directory of the store; made when missing.",

@@ -13,7 +13,10 @@ from rich.text import Text
 from eventjobs.cli import events, options, output
 from eventjobs.cli.columns import Row, print_columns
 from eventjobs.cli.remote import Remote, job_path, with_remote
+from eventjobs.domain.job import State
 
+ERROR_EVENTS = {"attempt_failed", "lease_expired", "job_died"}
+"""What gives a job its error."""
 CONTENT_LINES_MAX = 40
 """Lines of a payload, result or traceback that are shown; --json has everything."""
 
@@ -34,19 +37,21 @@ def show(job_id: str, as_json: bool, remote: Remote) -> None:
         output.print_json(b'{"job":' + job_text + b',"events":' + bytes(history) + b"}")
         return
     job = orjson.loads(job_text)
+    history = orjson.loads(history_text)["events"]
+    facts = _facts(job) | {"waiting": _waiting(job, remote)}
     console = output.console()
     console.print(Text.assemble((job["kind"], "bold"), f" {job['id']}  ", output.state(job["state"])), soft_wrap=True)
-    print_columns(("", ""), [(Text(name, "dim"), value) for name, value in _facts(job).items() if value])
+    print_columns(("", ""), [(Text(name, "dim"), value) for name, value in facts.items() if value])
     texts = msgspec.json.decode(job_text, type=dict[str, msgspec.Raw])
     for part in ("payload", "result", "error"):
         if job[part] is not None:
-            console.print(f"\n[bold]{part}[/]")
+            console.print(f"\n[bold]{_last_error(history) if part == 'error' else part}[/]")
             text = _shortened(_readable(part, job[part], bytes(texts[part])))
             console.print(output.lines(text), soft_wrap=True)
     console.print("\n[bold]history[/]")
     print_columns(
         ("#version", "#position", "time", "#after", "event", "by  details"),
-        _timeline(orjson.loads(history_text)["events"]),
+        _timeline(history),
     )
 
 
@@ -63,6 +68,25 @@ def _facts(job: dict[str, Any]) -> dict[str, str | None]:
         "created": output.clock(job["created_at"]),
         "finished": output.clock(job["finished_at"]),
     }
+
+
+def _waiting(job: dict[str, Any], remote: Remote) -> str | None:
+    """A hint for a job that was never leased and whose kind nobody seems to handle.
+
+    The counters cannot tell whether a job of the kind was ever leased: it may have been given back, or canceled.
+    """
+    if job["state"] != State.QUEUED or job["lease_token"]:
+        return None
+    counts = orjson.loads(remote.get("/stats"))["kinds"].get(job["kind"], {})
+    if any(counts.get(state) for state in (State.RUNNING, State.FAILED, State.SUCCEEDED, State.DEAD)):
+        return None
+    return "no job of this kind is running, has succeeded, failed or died: is there a worker that handles it?"
+
+
+def _last_error(history: list[dict[str, Any]]) -> str:
+    """What to call a job's error, which stays until another takes its place: whatever the job did since."""
+    attempts = [event["data"]["attempt"] for event in history if event["type"] in ERROR_EVENTS]
+    return f"last error (attempt {attempts[-1]})"
 
 
 def _readable(part: str, value: Any, text: bytes) -> str:

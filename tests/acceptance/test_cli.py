@@ -156,6 +156,35 @@ def test_show_tells_the_whole_story(run: Run, coordinator: CoordinatorProcess) -
     assert [event["type"] for event in document["events"]] == events
 
 
+def test_an_error_is_told_with_its_attempt(run: Run, coordinator: CoordinatorProcess) -> None:
+    """Of a job that succeeded after all, show says which attempt the error is of, and lists leave it out."""
+    policy = '{"type":"constant","base":0}'
+    job_id = orjson.loads(run("enqueue", "email", "--retry-policy", policy, "--json").stdout_bytes)["id"]
+    for attempt in (1, 2):
+        post(coordinator, "/lease", {"worker": "w-1", "wait_seconds": 30})
+        post(coordinator, f"/jobs/{job_id}/fail", {"token": attempt, "error": f"attempt {attempt} broke"})
+        assert f"attempt {attempt} broke" in run("jobs").stdout_bytes.decode()
+    post(coordinator, "/lease", {"worker": "w-1", "wait_seconds": 30})
+    post(coordinator, f"/jobs/{job_id}/complete", {"token": 3})
+    assert "\nlast error (attempt 2)\nError: attempt 2 broke\n" in run("show", job_id).stdout_bytes.decode()
+    listed = run("jobs").stdout_bytes.decode()
+    assert job_id in listed and "broke" not in listed
+
+
+def test_show_hints_at_a_kind_nobody_handles(run: Run, coordinator: CoordinatorProcess) -> None:
+    """Until the first job of its kind is taken; then a job that waits may just have others before it."""
+    first, second = (orjson.loads(run("enqueue", "email", "--json").stdout_bytes)["id"] for _ in range(2))
+    hint = b"is there a worker that handles it?"
+    assert hint in run("show", first).stdout_bytes and hint in run("show", second).stdout_bytes
+    run("enqueue", "other")
+    kill_first_job(coordinator, "other")
+    assert hint in run("show", second).stdout_bytes
+    (job,) = post(coordinator, "/lease", {"worker": "w-1", "kinds": ["email"]})["jobs"]
+    assert hint not in run("show", first).stdout_bytes and hint not in run("show", second).stdout_bytes
+    post(coordinator, f"/jobs/{job['id']}/release", {"token": 1})
+    assert hint not in run("show", first).stdout_bytes and hint in run("show", second).stdout_bytes
+
+
 def test_each_named_job_is_decided_alone(run: Run, coordinator: CoordinatorProcess) -> None:
     """requeue and cancel do what they can, name what was refused, and exit with REFUSED then."""
     run("enqueue", "a")

@@ -35,7 +35,7 @@ def test_it_tells_where_and_answers(tmp_path: Path) -> None:
     with ProgramProcess([*SERVE, "--port", "0", "--port-file", str(port_file)], log) as process:
         wait_for(port_file.exists, "the port file")
         port = int(port_file.read_text())
-        assert process.text() == f"eventjobs: serving on http://127.0.0.1:{port}, data in eventjobs-data\n"
+        assert process.text() == f"eventjobs: serving on http://127.0.0.1:{port}, data in {tmp_path.resolve() / 'eventjobs-data'}\n"
         assert (tmp_path / "eventjobs-data").is_dir()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
             assert answer.status == 200
@@ -57,13 +57,13 @@ def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     settings = {"EVENTJOBS_PORT": "0", "EVENTJOBS_DATA": str(tmp_path / "elsewhere"), "EVENTJOBS_LOG_LEVEL": "debug"}
     with ProgramProcess(SERVE, tmp_path / "log", settings) as process:
         process.wait_for_text("serving on")
-        assert f"data in {tmp_path / 'elsewhere'}" in process.text()
+        assert f"data in {tmp_path.resolve() / 'elsewhere'}" in process.text()
 
 
 def test_one_coordinator_for_a_directory(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
-    """A second one on the same directory is refused, and the first goes on."""
-    shown = refused("--data", str(coordinator.data), "--port", "0", cwd=tmp_path)
-    assert str(coordinator.data) in shown and str(coordinator.process.pid) in shown
+    """A second one on the same directory is refused, with its whole path, and the first goes on."""
+    shown = refused("--data", coordinator.data.name, "--port", "0", cwd=coordinator.data.parent)
+    assert f" {coordinator.data.resolve()} is in use" in shown and str(coordinator.process.pid) in shown
     assert coordinator.process.running
 
 

@@ -40,6 +40,7 @@ VARYING = {
     "number": r"(?<=[_\"]seconds\":)\d+(?:\.\d+)?(?:e-?\d+)?",
     "request": r"(?<=request_id=)\S+",
     "port": r"(?<=127\.0\.0\.1:)\d+",
+    "directory": r"(?<=data in )\S+",
     "root": r"[A-Za-z0-9+/]{43}=",
     "digest": r"[0-9a-f]{64}",
 }

@@ -70,6 +70,15 @@ def test_a_refusal_names_the_line_and_what_went_before(monkeypatch: pytest.Monke
 def test_a_line_that_is_not_json_stops_before_its_batch() -> None:
     """A broken line is wrong usage; the lines of its batch are not sent."""
     taker = Taker()
-    with pytest.raises(click.UsageError, match=r"line 2 is not JSON.*nothing from line 1 on was taken"):
-        enqueue_lines(taker, io.BytesIO(b"1\n{\n3\n"), {"kind": "k"}, as_json=True)
+    with pytest.raises(click.UsageError, match=r"^line 2 is not JSON \(column 2: unexpected .*\); no line was taken$"):
+        enqueue_lines(taker, io.BytesIO(b"1\n x\n3\n"), {"kind": "k"}, as_json=True)
     assert taker.requests == []
+
+
+def test_a_line_that_is_not_json_says_which_lines_were_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches before the broken line's own went in; the message ends where they did."""
+    monkeypatch.setattr(bulk, "BATCH_JOBS_MAX", 2)
+    taker = Taker()
+    with pytest.raises(click.UsageError, match=r"line 6 is not JSON \(.*\); lines up to 3 were taken, no later ones$"):
+        enqueue_lines(taker, io.BytesIO(b"1\n\n2\n3\n4\n{\n"), {"kind": "k"}, as_json=True)
+    assert [orjson.loads(text)["jobs"] for text in taker.requests] == [[{"kind": "k", "payload": n} for n in (1, 2)]]

@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from eventjobs.cli import exits
+from eventjobs.cli import exits, remote
 from eventjobs.cli.main import COMMANDS, cli, main
 
 
@@ -71,6 +71,12 @@ def test_help_lists_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a coordinator that will not start."""
+    monkeypatch.setattr(remote, "START_SECONDS", 0.0)
 
 
 def ends(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
