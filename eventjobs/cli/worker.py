@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -69,10 +70,25 @@ def _load(target: str) -> Worker:
         found = import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise  # the program's own import failed: its traceback says where
+            raise exits.Refused(_broken(module, error)) from error
         raise click.UsageError(f"there is no module {module!r} in {os.getcwd()}, and none is installed") from error
+    except Exception as error:
+        raise exits.Refused(_broken(module, error)) from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, Worker):
         raise click.UsageError(f"{target} is {'not there' if found is None else 'no Worker'}")
     return found
+
+
+def _broken(module: str, error: Exception) -> str:
+    """What is wrong with the program's module: a traceback of the program's own frames, without how it was loaded."""
+    trace = error.__traceback__
+    while trace is not None and _loads(trace.tb_frame.f_globals.get("__name__", "")):
+        trace = trace.tb_next
+    return f"{module!r} cannot be imported\n{''.join(traceback.format_exception(type(error), error, trace)).rstrip()}"
+
+
+def _loads(name: str) -> bool:
+    """Whether a module of this name is part of how the program's module is loaded."""
+    return name in (__name__, "importlib", "importlib._bootstrap", "importlib._bootstrap_external")

@@ -17,6 +17,9 @@ from eventjobs.client.values import from_json
 
 T = TypeVar("T")
 
+SHOWN_LENGTH_MAX = 300
+"""Characters of a payload, a result or data that a printed value shows."""
+
 
 class JobError(Struct, frozen=True, kw_only=True):
     """The last thing that went wrong with a job. The type of a lease that ran out is `lease_expired`."""
@@ -48,6 +51,9 @@ class Job(Struct, frozen=True, kw_only=True, rename={"payload_raw": "payload", "
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     @property
     def payload(self) -> Any:
@@ -118,6 +124,9 @@ class Event(Struct, frozen=True, kw_only=True, rename={"data_raw": "data"}):
     actor: Actor
     data_raw: Raw
 
+    def __repr__(self) -> str:
+        return _shown(self)
+
     @property
     def data(self) -> dict[str, Any]:
         """The event's own members."""
@@ -186,6 +195,20 @@ class Requeued(Struct, frozen=True):
     """How many dead jobs were requeued."""
 
     requeued: int
+
+
+def _shown(value: Struct) -> str:
+    """The value as people read it: JSON as the text it is, and not too much of it."""
+    parts = []
+    for name in value.__struct_fields__:
+        member = getattr(value, name)
+        if isinstance(member, Raw):
+            text = bytes(member).decode("utf-8", "replace")
+            cut = text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}… ({len(text)} characters)"
+            parts.append(f"{name.removesuffix('_raw')}={cut}")
+        else:
+            parts.append(f"{name}={member!r}")
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 def decoded(body: bytes, shape: type[T]) -> T:

@@ -110,7 +110,7 @@ class BlockingClient:
         max_attempts: int | None = None,
         run_at: datetime | None = None,
         delay_seconds: float | None = None,
-        retry_policy: Mapping[str, object] | None = None,
+        retry_policy: Mapping[str, object] | str | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
         """Client.enqueue."""

@@ -27,9 +27,10 @@ from eventjobs.client.answers import (
     Stats,
     decoded,
 )
+from eventjobs.client.checks import items, names, sent_number, sent_text, setting
 from eventjobs.client.errors import BadAnswer, Unavailable
 from eventjobs.client.repeating import repeated
-from eventjobs.client.requests import Completion, Failure, NewJob, Renewal
+from eventjobs.client.requests import Completion, Failure, NewJob, Renewal, error_member
 from eventjobs.client.settings import Retry, Timeouts
 from eventjobs.client.stream import follow
 from eventjobs.client.transport import Transport
@@ -60,6 +61,8 @@ class Client:
         retry: Retry = Retry(),  # noqa: B008 - frozen
         session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession,
     ) -> None:
+        setting("timeouts", timeouts, Timeouts, "a Timeouts")
+        setting("retry", retry, Retry, "a Retry")
         self._transport = Transport(url, actor, timeouts, session)
         self._retry = retry
 
@@ -92,7 +95,7 @@ class Client:
         max_attempts: int | None = None,
         run_at: datetime | None = None,
         delay_seconds: float | None = None,
-        retry_policy: Mapping[str, object] | None = None,
+        retry_policy: Mapping[str, object] | str | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
         """Put one job in; the job a known idempotency key belongs to, as it stands now. NewJob tells the members."""
@@ -102,7 +105,7 @@ class Client:
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> EnqueuedMany:
         """Put up to 1,000 jobs in, all or none. A repeat after a lost answer does not count as created."""
         key = _new_key()
-        texts = [job.text(f"{key}.{index}") for index, job in enumerate(jobs)]
+        texts = [job.text(f"{key}.{index}") for index, job in enumerate(items(jobs, NewJob))]
         return await self._post("/jobs/batch", object_text({}, jobs=array_text(texts)), EnqueuedMany)
 
     # working
@@ -127,9 +130,9 @@ class Client:
             "worker": worker,
             "max_jobs": max_jobs,
             "lease_seconds": lease_seconds,
-            "wait_seconds": wait_seconds,
-            "queues": queues and list(queues),
-            "kinds": kinds and list(kinds),
+            "wait_seconds": sent_number("wait_seconds", wait_seconds),
+            "queues": names("queues", queues),
+            "kinds": names("kinds", kinds),
             "request_id": request_id or uuid4().hex,
         }
         return (await self._post("/lease", object_text(members), Leased, wait_seconds)).jobs
@@ -140,16 +143,16 @@ class Client:
 
     async def renew_many(self, renewals: Iterable[Renewal]) -> list[ItemResult]:
         """Renew up to 1,000 leases; one result for each, in order."""
-        return await self._many("/renew", [each.text() for each in renewals])
+        return await self._many("/renew", [each.text() for each in items(renewals, Renewal)])
 
     async def complete(self, job_id: str, token: int, result: object = None) -> Job:
         """Record success with its result. Refused with StaleToken when the lease is over."""
-        body = object_text({"token": token}, result=to_json(result))
+        body = object_text({"token": token}, result=to_json(result, "result"))
         return await self._post(_job_path(job_id, "complete"), body, Job)
 
     async def complete_many(self, completions: Iterable[Completion]) -> list[ItemResult]:
         """Complete up to 1,000 jobs; one result for each, in order."""
-        return await self._many("/complete", [each.text() for each in completions])
+        return await self._many("/complete", [each.text() for each in items(completions, Completion)])
 
     async def fail(
         self,
@@ -161,12 +164,12 @@ class Client:
         retry_in_seconds: float | None = None,
     ) -> Job:
         """Record a failed attempt. Failure tells the members. Refused with StaleToken when the lease is over."""
-        members = {"token": token, "error": error, "retry": retry, "retry_in_seconds": retry_in_seconds}
+        members = {"token": token, "error": error_member(error), "retry": retry, "retry_in_seconds": retry_in_seconds}
         return await self._act(job_id, "fail", members)
 
     async def fail_many(self, failures: Iterable[Failure]) -> list[ItemResult]:
         """Record up to 1,000 failed attempts; one result for each, in order."""
-        return await self._many("/fail", [each.text() for each in failures])
+        return await self._many("/fail", [each.text() for each in items(failures, Failure)])
 
     async def release(self, job_id: str, token: int) -> Job:
         """Give a job back; the attempt does not count. StaleToken may mean that a lost answer had already done it."""
@@ -191,7 +194,7 @@ class Client:
         limit: int | None = None,
     ) -> int:
         """Requeue dead jobs, oldest first, and say how many. Each argument narrows the choice; none means all."""
-        members = {"ids": None if ids is None else list(ids), "kind": kind, "queue": queue, "limit": limit}
+        members = {"ids": names("ids", ids), "kind": kind, "queue": queue, "limit": limit}
         return (await self._post("/dead/requeue", object_text(members), Requeued)).requeued
 
     async def job(self, job_id: str) -> Job:
@@ -308,7 +311,7 @@ class Client:
 
 
 def _job_path(job_id: str, verb: str | None = None) -> str:
-    path = f"/jobs/{quote(job_id, safe='')}"
+    path = f"/jobs/{quote(sent_text('job_id', job_id), safe='')}"
     return path if verb is None else f"{path}/{verb}"
 
 

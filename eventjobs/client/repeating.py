@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import stamina
+import structlog
 
 from eventjobs.client.errors import Unavailable, Unreachable
 from eventjobs.client.settings import Retry
@@ -15,28 +16,36 @@ T = TypeVar("T")
 
 SPREAD = 0.25
 """By how much of itself a Retry-After is stretched at most, so that clients do not come back all at once."""
+DOUBLINGS_MAX = 30
+
+_log = structlog.get_logger("eventjobs.client")
 
 
 async def repeated(request: Callable[[], Awaitable[T]], retry: Retry) -> T:
-    """The answer to a request that is sent again while it is worth it. Raises what the last attempt raised."""
-    if retry.attempts == 1:
-        return await request()
-    attempts = stamina.retry_context(
-        on=_pause_before_repeating,
-        attempts=retry.attempts,
-        timeout=retry.seconds,
-        wait_initial=retry.first_wait_seconds,
-        wait_max=retry.longest_wait_seconds,
-        wait_jitter=retry.first_wait_seconds,
-    )
-    async for attempt in attempts:
-        with attempt:
-            answer = await request()
-    return answer
+    """The answer to a request that is sent again while it is worth it. Raises what the last attempt raised.
+
+    The log is told of the first repeat, and of no other.
+    """
+    clock = asyncio.get_running_loop().time
+    ends = float("inf") if retry.seconds is None else clock() + retry.seconds
+    attempts = 0
+    while True:
+        try:
+            return await request()
+        except (Unavailable, Unreachable) as error:
+            attempts += 1
+            left = ends - clock()
+            if attempts == retry.attempts or left <= 0:
+                raise
+            if attempts == 1:
+                _log.warning("request_repeated", error=str(error), attempts=retry.attempts, seconds=retry.seconds)
+            pause = min(_pause_seconds(error, attempts, retry), left)
+        await asyncio.sleep(pause)
 
 
-def _pause_before_repeating(error: Exception) -> bool | float:
-    """Whether to repeat after an error; a number says after how many seconds."""
+def _pause_seconds(error: Unavailable | Unreachable, attempts: int, retry: Retry) -> float:
+    """How long to wait after so many attempts: as the coordinator asked, or else doubling, with jitter."""
     if isinstance(error, Unavailable) and error.retry_after_seconds is not None:
         return error.retry_after_seconds * (1 + SPREAD * random.random())
-    return isinstance(error, Unavailable | Unreachable)
+    grown = retry.first_wait_seconds * (2 ** min(attempts - 1, DOUBLINGS_MAX) + random.random())
+    return min(retry.longest_wait_seconds, grown)

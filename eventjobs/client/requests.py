@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -16,9 +17,9 @@ class NewJob:
     """A job to enqueue.
 
     `payload` is anything JSON can say (a `Raw` goes in as it is). At most one of `run_at` (an aware datetime) and
-    `delay_seconds` is given. `retry_policy` is a mapping such as {"type": "linear", "base": 5}. Two requests with
-    the same `idempotency_key` make one job; without a key the client makes one up, so that a repeat after a lost
-    answer does not enqueue twice.
+    `delay_seconds` is given. `retry_policy` is a mapping such as {"type": "linear", "base": 5}, or the name of one to
+    be used with its defaults. Two requests with the same `idempotency_key` make one job; without a key the client
+    makes one up, so that a repeat after a lost answer does not enqueue twice.
     """
 
     kind: str
@@ -28,7 +29,7 @@ class NewJob:
     max_attempts: int | None = None
     run_at: datetime | None = None
     delay_seconds: float | None = None
-    retry_policy: Mapping[str, object] | None = None
+    retry_policy: Mapping[str, object] | str | None = None
     idempotency_key: str | None = None
 
     def text(self, fallback_key: str) -> bytes:
@@ -40,10 +41,10 @@ class NewJob:
             "max_attempts": self.max_attempts,
             "run_at": None if self.run_at is None else _moment(self.run_at),
             "delay_seconds": self.delay_seconds,
-            "retry_policy": None if self.retry_policy is None else dict(self.retry_policy),
+            "retry_policy": None if self.retry_policy is None else _policy(self.retry_policy),
             "idempotency_key": fallback_key if self.idempotency_key is None else self.idempotency_key,
         }
-        return object_text(members, payload=to_json(self.payload))
+        return object_text(members, payload=to_json(self.payload, "payload"))
 
 
 @frozen
@@ -69,7 +70,7 @@ class Completion:
 
     def text(self) -> bytes:
         """The JSON text of the item."""
-        return object_text({"id": self.id, "token": self.token}, result=to_json(self.result))
+        return object_text({"id": self.id, "token": self.token}, result=to_json(self.result, "result"))
 
 
 @frozen
@@ -88,12 +89,30 @@ class Failure:
 
     def text(self) -> bytes:
         """The JSON text of the item."""
-        error = self.error if isinstance(self.error, str) else dict(self.error)
-        members = {"id": self.id, "token": self.token, "error": error, "retry": self.retry}
+        members = {"id": self.id, "token": self.token, "error": error_member(self.error), "retry": self.retry}
         return object_text({**members, "retry_in_seconds": self.retry_in_seconds})
 
 
+def error_member(error: str | Mapping[str, str]) -> str | dict[str, str]:
+    """What went wrong as a request says it. Raises InvalidValue for what is neither text nor mapping."""
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, Mapping):
+        raise InvalidValue(f"error is a text or a mapping of type and message, unlike {reprlib.repr(error)}")
+    return dict(error)
+
+
+def _policy(policy: Mapping[str, object] | str) -> dict[str, object]:
+    if isinstance(policy, str):
+        return {"type": policy}
+    if not isinstance(policy, Mapping):
+        raise InvalidValue(f"retry_policy is a mapping or a policy's name, unlike {reprlib.repr(policy)}")
+    return dict(policy)
+
+
 def _moment(time: datetime) -> str:
+    if not isinstance(time, datetime):
+        raise InvalidValue(f"run_at is a time (an aware datetime), unlike {reprlib.repr(time)}")
     if time.utcoffset() is None:
         raise InvalidValue("run_at names no time zone; give an aware datetime")
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
@@ -11,6 +13,7 @@ from yarl import URL
 
 from eventjobs import __version__
 from eventjobs.client.answers import Problem
+from eventjobs.client.checks import setting
 from eventjobs.client.errors import BadAnswer, EventjobsError, InvalidValue, Unreachable, refusal
 from eventjobs.client.settings import Timeouts
 
@@ -122,9 +125,21 @@ class Transport:
     def _translated(self, method: str, path: str) -> Iterator[None]:
         try:
             yield
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
+            raise Unreachable(f"no coordinator answers at {self.url}: {error}") from error
+        except aiohttp.ClientConnectorError as error:
+            cause = error.os_error.with_traceback(None)  # where in the library it was refused helps nobody
+            raise Unreachable(f"no coordinator answers at {self.url}: {_reason(cause)}") from cause
         except (aiohttp.ClientError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(f"no answer from {self.url} to {method} {path}: {reason}") from error
+
+
+def _reason(error: OSError) -> str:
+    """Why there is no connection, in the system's words."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return str(error.strerror or error)
+    return os.strerror(error.errno).lower()
 
 
 async def _good_body(response: aiohttp.ClientResponse) -> bytes:
@@ -166,6 +181,7 @@ def _address(url: str) -> str:
 
 
 def _actor(name: str) -> str:
+    setting("actor", name, str, "a text")
     if not (0 < len(name) <= ACTOR_LENGTH_MAX and name.isascii() and name.isprintable()):
         raise InvalidValue(f"an actor's name has 1 to {ACTOR_LENGTH_MAX} printable ASCII characters, unlike {name!r}")
     return name

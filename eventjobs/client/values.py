@@ -18,16 +18,16 @@ from eventjobs.client.errors import InvalidValue
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def to_json(value: object) -> bytes:
-    """The JSON text of a value. Raises InvalidValue when there is none."""
+def to_json(value: object, name: str = "the value") -> bytes:
+    """The JSON text of a value. Raises InvalidValue, which calls it by its name, when there is none."""
     if isinstance(value, Raw):
-        return _checked(value)
+        return _checked(value, name)
     try:
         return _ENCODER.encode(value).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InvalidValue("the value holds text that is not valid Unicode (a lone surrogate)") from error
+        raise InvalidValue(f"{name} holds text that is not valid Unicode (a lone surrogate)") from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValue(f"the value cannot be written as JSON: {error}") from error
+        raise InvalidValue(f"{name} cannot be written as JSON: {error}") from error
 
 
 def from_json(text: bytes) -> Any:
@@ -40,7 +40,7 @@ def from_json(text: bytes) -> Any:
 
 def object_text(members: dict[str, object], **texts: bytes) -> bytes:
     """The JSON text of an object: members that are None are left out, `texts` are JSON and go in as they are."""
-    parts = [to_json(name) + b":" + to_json(value) for name, value in members.items() if value is not None]
+    parts = [to_json(name) + b":" + to_json(value, name) for name, value in members.items() if value is not None]
     parts += [to_json(name) + b":" + text for name, text in texts.items()]
     return b"{" + b",".join(parts) + b"}"
 
@@ -50,12 +50,12 @@ def array_text(items: list[bytes]) -> bytes:
     return b"[" + b",".join(items) + b"]"
 
 
-def _checked(raw: Raw) -> bytes:
+def _checked(raw: Raw, name: str) -> bytes:
     """The text of a raw value, once it is known to be one JSON value: others would change the request around it."""
     text = bytes(raw)
     try:
         msgspec.json.decode(text, type=Raw)
         text.decode("utf-8")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValue(f"the raw value is not JSON: {error}") from error
+        raise InvalidValue(f"{name} is a raw value that is not JSON: {error}") from error
     return text

@@ -12,6 +12,7 @@ from eventjobs.client.requests import Renewal
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Held, Holdings
 from eventjobs.worker.outage import Outage
+from eventjobs.worker.refusals import CANCELED, is_canceled
 from eventjobs.worker.settings import BATCH_ITEMS_MAX, Settings
 
 
@@ -90,4 +91,8 @@ class Keeper:
             return
         self._holdings.remove(held)
         held.cancel()
-        self._log.warning("lease_lost", **held.describe(), code=result.problem.code)
+        if is_canceled(result.problem):
+            self._log.info("lease_over", **held.describe(), reason=CANCELED)
+        else:
+            said = {"code": result.problem.code, "reason": result.problem.detail}
+            self._log.warning("lease_lost", **held.describe(), **said)

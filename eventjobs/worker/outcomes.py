@@ -52,7 +52,7 @@ def completion(job: JobContext, value: object) -> Completion | Failure:
 
 def failure(job: JobContext, error: BaseException) -> Failure:
     """The failed attempt that an exception stands for. The traceback begins with the handler's own frames."""
-    lines = traceback.format_exception(type(error), error, _own_frames(error.__traceback__))
+    lines = traceback.format_exception(*own_part(error))
     document = {
         "type": _sendable(_name(error)),
         "message": _sendable(_message(error)),
@@ -96,10 +96,12 @@ def _message(error: BaseException) -> str:
         return f"(no message: {type(broken).__name__} while asking for it)"
 
 
-def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+def own_part(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """The exception with the traceback from the handler's own frames on."""
+    trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_FRAMES):
         trace = trace.tb_next
-    return trace
+    return type(error), error, trace
 
 
 def _sendable(text: str, keep_end: bool = False) -> str:

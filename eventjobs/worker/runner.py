@@ -12,7 +12,7 @@ from eventjobs.client.requests import Completion, Failure
 from eventjobs.worker.context import JobContext
 from eventjobs.worker.handlers import Handler, Handlers
 from eventjobs.worker.holdings import Held, Holdings
-from eventjobs.worker.outcomes import completion, failure
+from eventjobs.worker.outcomes import completion, failure, own_part
 from eventjobs.worker.threads import Threads
 
 
@@ -25,11 +25,13 @@ class Runner:
         holdings: Holdings,
         settle: Callable[[Held], None],
         log: structlog.typing.FilteringBoundLogger,
+        clock: Callable[[], float],
     ) -> None:
         self._handlers = handlers
         self._holdings = holdings
         self._settle = settle
         self._log = log
+        self._clock = clock
         self._threads = Threads()
 
     def start(self, job: Job) -> None:
@@ -53,29 +55,34 @@ class Runner:
             self._log.error("runner_broken", **held.describe(), exc_info=task.exception())
 
     async def _run(self, held: Held, handler: Handler) -> None:
-        started = asyncio.get_running_loop().time()
+        started = self._clock()
         self._log.debug("job_started", **held.describe())
-        outcome = await self._outcome(held.job, handler)
-        held.duration = asyncio.get_running_loop().time() - started
+        outcome = await self._outcome(held, handler)
+        held.duration = self._clock() - started
         if held.job.canceled:
             self._log.warning("outcome_dropped", **held.describe(), duration=round(held.duration, 6))
             return
         held.outcome = outcome
         self._settle(held)
 
-    async def _outcome(self, job: JobContext, handler: Handler) -> Completion | Failure:
+    async def _outcome(self, held: Held, handler: Handler) -> Completion | Failure:
+        job = held.job
         try:
             if handler.is_async:
                 value = await handler.function(job)
             else:
                 end = await self._threads.run(handler.function, job)
                 if end.error is not None:
-                    return failure(job, end.error)
+                    return self._failure(held, end.error)
                 value = end.value
         except asyncio.CancelledError as error:
             if job.canceled:
                 raise
-            return failure(job, error)  # from inside the handler: nobody asked this job to stop
+            return self._failure(held, error)  # from inside the handler: nobody asked this job to stop
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is the job's failure
-            return failure(job, error)
+            return self._failure(held, error)
         return completion(job, value)
+
+    def _failure(self, held: Held, error: BaseException) -> Failure:
+        self._log.debug("handler_raised", **held.describe(), exc_info=own_part(error))
+        return failure(held.job, error)

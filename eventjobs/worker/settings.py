@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import and_, ge, le, min_len, optional
 
+from eventjobs.client.checks import names, number, whole
 from eventjobs.domain.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, WAIT_SECONDS_MAX
 
 BATCH_ITEMS_MAX = 1_000
@@ -25,11 +26,13 @@ class Settings:
     open at most, `grace_seconds` how long handlers may go on when the worker is asked to stop.
     """
 
-    concurrency: int = field(default=50, validator=and_(ge(1), le(10_000)))
-    queues: tuple[str, ...] | None = field(default=None, validator=optional(min_len(1)))
-    lease_seconds: float = field(default=30.0, validator=and_(ge(LEASE_SECONDS_MIN), le(LEASE_SECONDS_MAX)))
-    grace_seconds: float = field(default=25.0, validator=ge(0))
-    poll_seconds: float = field(default=20.0, validator=and_(ge(0), le(WAIT_SECONDS_MAX)))
+    concurrency: int = field(default=50, validator=and_(whole, ge(1), le(10_000)))
+    queues: tuple[str, ...] | None = field(
+        default=None, converter=lambda given: names("queues", given), validator=optional(min_len(1))
+    )
+    lease_seconds: float = field(default=30.0, validator=and_(number, ge(LEASE_SECONDS_MIN), le(LEASE_SECONDS_MAX)))
+    grace_seconds: float = field(default=25.0, validator=and_(number, ge(0)))
+    poll_seconds: float = field(default=20.0, validator=and_(number, ge(0), le(WAIT_SECONDS_MAX)))
 
     @property
     def renew_seconds(self) -> float:

@@ -15,6 +15,7 @@ from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Held, Holdings
 from eventjobs.worker.outage import Outage
 from eventjobs.worker.outcomes import refused_result, size_of
+from eventjobs.worker.refusals import CANCELED, is_canceled
 from eventjobs.worker.settings import BATCH_ITEMS_MAX, SETTLE_BYTES_MAX
 
 REASON_LENGTH_MAX = 300
@@ -54,7 +55,11 @@ class Settler:
         said = {**held.describe(), "duration": round(held.duration, 6)}
         if not result.ok:
             # the fence at work: the lease was over, and whoever has the job now is not disturbed
-            self._log.warning("outcome_refused", **said, code=result.problem.code)
+            problem = result.problem
+            if is_canceled(problem):
+                self._log.info("outcome_refused", **said, code=problem.code, reason=CANCELED)
+            else:
+                self._log.warning("outcome_refused", **said, code=problem.code, reason=problem.detail)
         elif isinstance(held.outcome, Completion):
             self._log.info("job_completed", **said, outcome=result.state)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
@@ -21,13 +22,22 @@ from eventjobs.worker.settings import STOP_CANCEL_SECONDS, STOP_SEND_SECONDS, Se
 from eventjobs.worker.settler import Settler
 
 RELEASES_AT_ONCE = 16
+JOBS_SHOWN_MAX = 20
+"""Running jobs that the log line of a stop names."""
+SECOND_SIGNAL = "ends it at once; its jobs wait until their leases run out"
 
 
 class Shift:
     """Fetcher, keeper, settler and runner around one set of held jobs."""
 
     def __init__(
-        self, coordinator: Coordinator, handlers: Handlers, settings: Settings, worker: str, rng: random.Random
+        self,
+        coordinator: Coordinator,
+        handlers: Handlers,
+        settings: Settings,
+        worker: str,
+        rng: random.Random,
+        clock: Callable[[], float],
     ) -> None:
         self._coordinator = coordinator
         self._settings = settings
@@ -37,13 +47,14 @@ class Shift:
         self._holdings = holdings = Holdings(settings.concurrency)
         self._keeper = Keeper(coordinator, holdings, settings, outage, log)
         self._settler = Settler(coordinator, holdings, outage, log)
-        self._runner = Runner(handlers, holdings, self._settler.settle, log)
+        self._runner = Runner(handlers, holdings, self._settler.settle, log, clock)
         self._fetcher = Fetcher(coordinator, holdings, settings, worker, handlers.kinds, outage, rng)
         self._releases = asyncio.Semaphore(RELEASES_AT_ONCE)
 
-    async def work(self, stop: asyncio.Event) -> None:
+    async def work(self, stop: asyncio.Event, by_signal: Callable[[], bool]) -> None:
         """Run jobs until `stop` is set, then let handlers finish and hand back what is left.
 
+        `by_signal` says, once it stops, whether a signal made it: then another one would end the process.
         Raises Refused when the coordinator will not serve this worker, after the same handing over.
         """
         if stop.is_set():
@@ -57,7 +68,7 @@ class Shift:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await _end(fetching, stopping)
             if not any(service.done() for service in services):
-                await self._hand_over(_error_of(fetching))
+                await self._hand_over(_error_of(fetching), by_signal())
         finally:
             handlers = [held.task for held in self._holdings.running]
             for held in self._holdings.running:
@@ -69,12 +80,12 @@ class Shift:
             if (error := _error_of(task)) is not None:
                 raise error
 
-    async def _hand_over(self, error: BaseException | None) -> None:
+    async def _hand_over(self, error: BaseException | None, by_signal: bool) -> None:
         """Let handlers finish for the time of grace, cancel those that do not, and release what they held."""
         running = len(self._holdings.running)
         if error is not None:
             self._log.error("worker_refused", reason=str(error), running=running)
-        self._log.info("worker_stopping", running=running, grace_seconds=self._settings.grace_seconds)
+        self._log_stop(by_signal)
         recovering = asyncio.create_task(self._give_back_unanswered())
         await self._handlers_end(self._settings.grace_seconds)
         for held in self._holdings.running:
@@ -115,6 +126,16 @@ class Shift:
             else:
                 self._log.info("job_released", **held.describe())
         self._holdings.remove(held)
+
+    def _log_stop(self, by_signal: bool) -> None:
+        running = sorted(f"{held.job.kind} {held.job.id}" for held in self._holdings.running)
+        self._log.info(
+            "worker_stopping",
+            running=len(running),
+            grace_seconds=self._settings.grace_seconds,
+            jobs=running[:JOBS_SHOWN_MAX],
+            **({"second_signal": SECOND_SIGNAL} if by_signal else {}),
+        )
 
     def _log_start(self) -> None:
         settings = self._settings

@@ -6,11 +6,13 @@ import asyncio
 import os
 import random
 import socket
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import attrs
 
+from eventjobs.client.checks import setting
 from eventjobs.client.client import DEFAULT_URL, Client
 from eventjobs.client.settings import Retry, Timeouts
 from eventjobs.worker.contract import Coordinator
@@ -32,7 +34,8 @@ class Worker:
     at once. `name` shows in the log as the owner of the leases; left out, it is made of host, process and a random
     part. `queues` left out means any. `lease_seconds` is how long the jobs of a worker that fell silent stay with it,
     `grace_seconds` how long handlers may go on when it is asked to stop, `poll_seconds` how long a request for jobs
-    is held open, at most a third of `lease_seconds`. Raises ValueError for values out of bounds.
+    is held open, at most a third of `lease_seconds`. Raises ValueError for values out of bounds, TypeError for values
+    of the wrong type.
 
     It lives through any outage of the coordinator and goes on by itself.
     """
@@ -48,24 +51,32 @@ class Worker:
         grace_seconds: float = 25.0,
         poll_seconds: float = 20.0,
         rng: random.Random | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`rng` draws ids and jitter; a simulation gives one with a seed."""
+        """`rng` draws ids and jitter, `clock` measures in seconds how long handlers take; a simulation gives its own.
+
+        The event loop's own time will not do as a clock: uvloop's moves once a millisecond.
+        """
         self._settings = Settings(
             concurrency=concurrency,
-            queues=None if queues is None else tuple(queues),
+            queues=queues,
             lease_seconds=lease_seconds,
             grace_seconds=grace_seconds,
             poll_seconds=poll_seconds,
         )
+        setting("name", name, (str, type(None)), "a text")
         self._coordinator = coordinator
         if isinstance(coordinator, str):
             self._client(coordinator)  # a wrong address is told here and not when the worker starts
+        elif not hasattr(coordinator, "lease"):
+            raise TypeError(f"coordinator is an address or a client, unlike {coordinator!r}")
         self._name = name
         self._rng = rng
+        self._clock = clock
         self._handlers = Handlers()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = self._ended = asyncio.Event()
-        self._stop_requested = False
+        self._stop_requested = self._signaled = False
 
     def handler(self, kind: str) -> Callable[[F], F]:
         """Decorator: let the function run jobs of this kind.
@@ -75,6 +86,10 @@ class Worker:
         GiveUp and RetryIn say what is to come of the job. A handler may run twice for one job (after a lost lease or
         a killed process), so it should make its effects repeatable, or fence them with `job.token`.
         """
+
+        if not isinstance(kind, str):
+            example = getattr(kind, "__name__", "kind")
+            raise TypeError(f'handler needs a kind: @worker.handler("{example}")')
 
         def register(function: F) -> F:
             self._handlers.add(kind, function)
@@ -109,7 +124,7 @@ class Worker:
         """
         loop = _new_loop()
         try:
-            with stop_signals(self.request_stop):
+            with stop_signals(self._stop_on_signal):
                 loop.run_until_complete(self.serve())
         finally:
             _close(loop)
@@ -132,9 +147,10 @@ class Worker:
         own = self._client(coordinator) if isinstance(coordinator, str) else None
         name = self._name or _name(rng)
         try:
-            await Shift(own or coordinator, self._handlers, self._settings, name, rng).work(self._stopping)
+            shift = Shift(own or coordinator, self._handlers, self._settings, name, rng, self._clock)
+            await shift.work(self._stopping, lambda: self._signaled)
         finally:
-            self._loop, self._stop_requested = None, False
+            self._loop, self._stop_requested, self._signaled = None, False, False
             self._ended.set()
             if own is not None:
                 await own.close()
@@ -151,6 +167,10 @@ class Worker:
         self._stop_requested = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def _stop_on_signal(self) -> None:
+        self._signaled = True
+        self.request_stop()
 
     def _client(self, url: str) -> Client:
         """A client that asks once: the worker itself insists, as long as it takes.

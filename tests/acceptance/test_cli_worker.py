@@ -65,6 +65,10 @@ def client(coordinator: CoordinatorProcess) -> Iterator[BlockingClient]:
         yield made
 
 
+def _json_lines(worker: ProgramProcess) -> list[str]:
+    return [line for line in worker.text().splitlines() if line.startswith("{")]
+
+
 def test_the_command_lines_settings_go_before_the_programs(start: Start, client: BlockingClient) -> None:
     """Address, name, queues and concurrency of the command line are used; the logs are JSON lines with the facts."""
     worker = start("--name", "w-1", "--queue", "fast", "--queue", "other", "--concurrency", "2")
@@ -92,6 +96,27 @@ def test_it_stops_in_good_order(start: Start, client: BlockingClient) -> None:
     assert (given_back.state, given_back.attempts) == ("queued", 0)
 
 
+def test_a_canceled_job_is_no_fault_of_the_worker(start: Start, client: BlockingClient) -> None:
+    """Its lease is over, says the log, because the job is canceled; nothing warns."""
+    worker = start("--lease-seconds", "0.5")
+    job = client.enqueue("wait")
+    worker.wait_for_text("the handler waits")
+    client.cancel(job.id)
+    worker.wait_for_text("lease_over")
+    (line,) = [line for line in map(orjson.loads, _json_lines(worker)) if line["event"] == "lease_over"]
+    assert (line["level"], line["job_id"], line["reason"]) == ("info", job.id, "the job is canceled")
+
+
+def test_a_quick_handler_takes_some_time_all_the_same(start: Start, client: BlockingClient) -> None:
+    """Its duration is measured with a clock that is finer than the event loop's."""
+    worker = start()
+    for number in range(5):
+        client.enqueue("double", number)
+    wait_for(lambda: worker.text().count("job_completed") == 5, "the jobs to be done")
+    lines = [line for line in map(orjson.loads, _json_lines(worker)) if line["event"] == "job_completed"]
+    assert all(line["duration"] > 0 for line in lines)
+
+
 def test_a_second_signal_ends_it_at_once(start: Start, client: BlockingClient) -> None:
     """While it waits for handlers, another signal ends it, and the job is left to its lease."""
     worker = start("--grace-seconds", "3600")
@@ -99,6 +124,9 @@ def test_a_second_signal_ends_it_at_once(start: Start, client: BlockingClient) -
     worker.wait_for_text("the handler waits")
     worker.send(signal.SIGINT)
     worker.wait_for_text("worker_stopping")
+    (line,) = [line for line in map(orjson.loads, _json_lines(worker)) if line["event"] == "worker_stopping"]
+    assert line["jobs"] == [f"wait {job.id}"]
+    assert line["second_signal"] == "ends it at once; its jobs wait until their leases run out"
     worker.send(signal.SIGINT)
     assert worker.wait() == -signal.SIGINT
     assert client.job(job.id).state == "running"
@@ -124,9 +152,23 @@ def test_what_cannot_run_is_wrong_usage(tmp_path: Path, arguments: list[str], wo
     assert words in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_broken_program_shows_where(tmp_path: Path) -> None:
-    """An error of the program itself keeps its traceback: it says what to mend."""
-    (tmp_path / "tasks.py").write_text("import no_such_library\n")
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import no_such_library\n", "no_such_library"),
+        ("from helper import worker\n", "ZeroDivisionError"),
+        ("def worker(:\n", "SyntaxError"),
+        ("from eventjobs import Worker\nworker = Worker(queues='fetch')\n", "queues is a list of names"),
+    ],
+)
+def test_a_broken_program_shows_where(tmp_path: Path, program: str, words: str) -> None:
+    """An error of the program itself shows the program's own lines, and not how they came to be read."""
+    (tmp_path / "tasks.py").write_text(program)
+    (tmp_path / "helper.py").write_text("worker = 1 / 0\n")
     done = subprocess.run(command("tasks:worker"), cwd=tmp_path, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 1
-    assert "tasks.py" in done.stderr and "no_such_library" in done.stderr
+    assert done.returncode == exits.REFUSED
+    assert done.stderr.startswith("eventjobs: 'tasks' cannot be imported\nTraceback (most recent call last):\n") or (
+        words == "SyntaxError"
+    )
+    assert "tasks.py" in done.stderr and words in done.stderr
+    assert "importlib" not in done.stderr and "click" not in done.stderr and "cli/worker.py" not in done.stderr

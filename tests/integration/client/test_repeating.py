@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import traceback
 
 import pytest
 
@@ -98,12 +99,23 @@ async def test_the_budget_of_attempts_ends(script, breaks, refuses):
 
 
 async def test_without_a_coordinator_the_client_says_where_it_looked():
-    """A refused connection is an Unreachable."""
+    """A refused connection is an Unreachable, in our own words and with a traceback that fits a screen."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with Client(f"http://127.0.0.1:{port}", retry=Retry.never()) as client:
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
+        with pytest.raises(Unreachable) as caught:
             await client.health()
+    assert str(caught.value) == f"no coordinator answers at http://127.0.0.1:{port}: connection refused"
+    assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+    assert len("".join(traceback.format_exception(caught.value)).splitlines()) < 40
+
+
+async def test_a_name_of_no_host_is_told():
+    """Where a name cannot be resolved, the resolver's own words are the reason."""
+    async with Client("http://nowhere.invalid:8484", retry=Retry.never()) as client:
+        with pytest.raises(Unreachable, match=r"^no coordinator answers at http://nowhere.invalid:8484: \w") as caught:
+            await client.health()
+    assert "ssl" not in str(caught.value)
 
 
 async def test_an_answer_that_does_not_come_is_given_up(script, hangs):

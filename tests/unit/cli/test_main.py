@@ -129,7 +129,10 @@ def test_no_coordinator_is_no_riddle(arguments: list[str], capsys: pytest.Captur
     """Where no coordinator listens, every client command says so in one line and ends with UNREACHABLE."""
     code, shown = ends([*arguments, "--url", "http://127.0.0.1:1"], capsys)
     assert code == exits.UNREACHABLE
-    assert shown.startswith("eventjobs: no answer from http://127.0.0.1:1 ") and shown.count("\n") == 1
+    assert shown == (
+        "eventjobs: no coordinator answers at http://127.0.0.1:1: connection refused; is it running? "
+        "start one with `eventjobs serve`, or name another with --url / EVENTJOBS_URL\n"
+    )
 
 
 def test_settings_come_from_the_environment(

@@ -181,7 +181,10 @@ class FakeCoordinator:
             return ItemResult(id=row.id, ok=True, state=row.state)
         code = rule(row, item) if self._holds(row, item.token) else "stale_token"
         if code is not None:
-            return ItemResult(id=row.id, ok=False, problem=Problem(code=code, status=409))
+            detail = f"the lease with token {item.token} is over; the job is {row.state}"
+            if row.token != item.token:
+                detail = f"token {item.token} is not the job's current token {row.token}"
+            return ItemResult(id=row.id, ok=False, problem=Problem(code=code, status=409, detail=detail))
         return ItemResult(id=row.id, ok=True, state=row.state, lease_token=row.token)
 
     async def _enter(self, name: str, asked: Any) -> None:
@@ -265,7 +268,8 @@ class Stage:
 
     def __init__(self, coordinator: FakeCoordinator, lines: list[dict[str, Any]], **settings: Any) -> None:
         self.coordinator = coordinator
-        self.worker = Worker(coordinator, name="w", rng=random.Random(1), **settings)
+        clock = asyncio.get_running_loop().time
+        self.worker = Worker(coordinator, name="w", rng=random.Random(1), clock=clock, **settings)
         self.lines = lines
         self.serving: asyncio.Task | None = None
 

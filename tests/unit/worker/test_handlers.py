@@ -122,7 +122,7 @@ def test_a_thread_is_told_to_stop_and_keeps_its_slot_until_it_does(play):
         stage.coordinator.cancel(row)
         other = stage.coordinator.add("next")
         assert await asyncio.to_thread(told.wait, 20)
-        assert stage.said("lease_lost")
+        assert stage.said("lease_over")
         assert other.state == "queued"
         leave.set()
         await stage.coordinator.until(lambda: other.state == "succeeded")

@@ -68,8 +68,10 @@ def test_a_canceled_job_stops_its_handler(play):
         await stage.coordinator.until(lambda: other.state == "succeeded")
         assert ended == [True]
         assert row.log == ["leased", "canceled"]
-        (lost,) = stage.said("lease_lost")
-        assert (lost["job_id"], lost["code"], lost["worker"], lost["token"]) == (row.id, "stale_token", "w", 1)
+        (over,) = stage.said("lease_over")
+        assert (over["job_id"], over["worker"], over["token"]) == (row.id, "w", 1)
+        assert (over["log_level"], over["reason"]) == ("info", "the job is canceled")
+        assert not stage.said("lease_lost")
 
     play(scene, concurrency=1)
 

@@ -33,6 +33,49 @@ def test_settings_out_of_bounds_are_refused(settings):
         Worker(**settings)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"concurrency": "3"},
+        {"concurrency": 2.5},
+        {"concurrency": True},
+        {"lease_seconds": "30"},
+        {"grace_seconds": None},
+        {"poll_seconds": "20"},
+        {"name": 7},
+        {"coordinator": 8484},
+        {"queues": 3},
+        {"queues": [3]},
+    ],
+)
+def test_settings_of_the_wrong_type_are_named(settings):
+    """In words, and not with what Python says of a comparison."""
+    name = next(iter(settings))
+    with pytest.raises((TypeError, InvalidValue), match=f"^{name} is "):
+        Worker(**settings)
+
+
+def test_a_text_is_no_list_of_queues():
+    """Its letters would be the queues."""
+    with pytest.raises(InvalidValue, match="queues is a list of names, unlike 'fetch'"):
+        Worker(queues="fetch")
+    with pytest.raises(InvalidValue, match="queues is a list of names, unlike 'fetch'"):
+        Worker().configure(queues="fetch")
+
+
+def test_a_handler_needs_a_kind():
+    """A decorator without its parentheses is told what it lacks."""
+    worker = Worker()
+    with pytest.raises(TypeError, match=r'^handler needs a kind: @worker.handler\("resize"\)$'):
+
+        @worker.handler
+        def resize(job):
+            """Nothing."""
+
+    with pytest.raises(TypeError, match="handler needs a kind"):
+        worker.handler(7)
+
+
 @pytest.mark.parametrize("url", ["127.0.0.1:8484", "ftp://host", "http://", "", "http://host?x=1"])
 def test_a_wrong_address_is_told_when_the_worker_is_made(url):
     """And not when it runs."""
