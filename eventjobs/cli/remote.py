@@ -31,7 +31,7 @@ T = TypeVar("T")
 ANSWER_SECONDS = 60.0
 """How long an answer may take: a command waits more patiently than a program."""
 NOT_RUNNING = "; is it running? start one with `eventjobs serve`, or name another with --url / EVENTJOBS_URL"
-START_SECONDS = 2.0
+START_SECONDS = 3.0
 """How long a coordinator that was started just before may refuse connections. Nothing was sent by then."""
 PAUSE_SECONDS = 0.1
 
