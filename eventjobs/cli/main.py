@@ -23,6 +23,10 @@ COMMANDS = {
     "cancel": ("eventjobs.cli.cancel:cancel", "Stop jobs for good."),
     "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
     "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
+    "verify": ("eventjobs.tools.verify.command:verify", "Check that nothing in a store was altered, lost or cut off."),
+    "head": ("eventjobs.cli.head:head", "Print the head of the log, to be kept elsewhere."),
+    "prove": ("eventjobs.cli.prove:prove", "Prove what is in the log, or that it begins with a kept head."),
+    "keygen": ("eventjobs.cli.keygen:keygen", "Make a key to sign the log's head with."),
     "demo": ("eventjobs.cli.demo.command:demo", "Show on real files that nothing is lost or done twice."),
     "bench": ("eventjobs.tools.bench.command:bench", "Measure the speed of this machine."),
 }

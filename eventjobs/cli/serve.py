@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eventjobs.cli import options
+from eventjobs.cli.signing import checkpoints, signing_options
 from eventjobs.cli.sizes import SIZE
 
 
@@ -42,6 +43,7 @@ from eventjobs.cli.sizes import SIZE
     is_flag=True,
     help="Use the directory although it is on a remote file system, whose fsync cannot be relied on.",
 )
+@signing_options
 @options.log_options
 def serve(
     data: Path,
@@ -50,6 +52,8 @@ def serve(
     port_file: Path | None,
     map_size: int | None,
     force_filesystem: bool,
+    origin: str | None,
+    key_file: Path | None,
     log_level: str,
     log_format: str,
 ) -> None:
@@ -64,4 +68,4 @@ def serve(
     from eventjobs.cli.server import Server
 
     logs.configure(log_level, log_format)
-    run(Server(data, host, port, port_file, map_size, force_filesystem).run())
+    run(Server(data, host, port, port_file, map_size, force_filesystem, checkpoints(origin, key_file)).run())

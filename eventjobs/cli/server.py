@@ -18,6 +18,7 @@ from eventjobs.cli import exits
 from eventjobs.cli.signals import StopSignals
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.projections import READ_MODELS
+from eventjobs.store.checkpoint import Checkpoints
 from eventjobs.store.contract import Engine, StoreError
 from eventjobs.store.lmdb import open_engine
 
@@ -34,7 +35,7 @@ writer gives the interpreter up at each flush and wants it back soon."""
 
 @frozen
 class Server:
-    """What to serve, and where. `map_size` in bytes, None for the engine's default."""
+    """What to serve, and where. `map_size` in bytes, None for the engine's default; `notes` writes the log's head."""
 
     data: Path
     host: str
@@ -42,6 +43,7 @@ class Server:
     port_file: Path | None
     map_size: int | None
     force_filesystem: bool
+    notes: Checkpoints
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
@@ -50,7 +52,8 @@ class Server:
         coordinator = await self._start()
         _collect_garbage_rarely()
         stop = StopSignals()
-        runner = web.AppRunner(build_app(coordinator), **RUNNER_OPTIONS, shutdown_timeout=FINISH_SECONDS)
+        app = build_app(coordinator, notes=self.notes)
+        runner = web.AppRunner(app, **RUNNER_OPTIONS, shutdown_timeout=FINISH_SECONDS)
         try:
             await runner.setup()
             await self._listen(runner)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 import msgspec
@@ -18,6 +19,8 @@ from eventjobs.domain.projection import Change, Part, Projection, Rows, Table
 from eventjobs.store.codec import encode_job
 
 LEASE_REQUEST_MEMORY = LEASE_REQUEST_MEMORY_SECONDS * MICROSECONDS
+DIGESTS_REMEMBERED = 1_024
+"""Digests kept at hand: what a command asks by is digested again by its projection, and by all jobs leased with it."""
 
 JOBS = Table("jobs", (Part.UUID,))
 """Job id -> job row."""
@@ -35,6 +38,7 @@ LEASE_REQUEST_AGES = Table("lease_request_ages", (Part.NUMBER,))
 """Position of a request's first grant -> its digest: the order in which requests are forgotten."""
 
 
+@lru_cache(DIGESTS_REMEMBERED)
 def text_digest(*texts: str) -> bytes:
     """SHA-256 over texts of any length, kept apart by their lengths."""
     return hashlib.sha256(b"".join(b"%d:%b" % (len(data), data) for data in map(str.encode, texts))).digest()

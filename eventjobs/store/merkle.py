@@ -30,6 +30,13 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
+def complete_root(hashes: list[bytes]) -> bytes:
+    """The root over equal subtrees, of which there is a power of two."""
+    while len(hashes) > 1:
+        hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
+    return hashes[0]
+
+
 class Frontier:
     """The right edge of a growing tree. `size` is the number of leaves."""
 

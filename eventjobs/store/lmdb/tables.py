@@ -52,9 +52,13 @@ def decode_progress(value: bytes) -> tuple[int, int]:
 class Tables:
     """The open databases: `log`, `contents`, `tree`, `meta`, `scratch`; (database, codec) by projection table."""
 
-    def __init__(self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction | None) -> None:
+    def __init__(
+        self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction, create: bool = True
+    ) -> None:
+        """`create` makes those that are not there; else lmdb.NotFoundError is raised for one."""
+
         def database(name: str) -> object:
-            return env.open_db(name.encode(), txn=txn, create=txn is not None)
+            return env.open_db(name.encode(), txn=txn, create=create)
 
         self.meta, self.log, self.contents, self.tree = map(database, (META, LOG, CONTENTS, TREE))
         self.scratch = database(SCRATCH)

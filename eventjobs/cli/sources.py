@@ -1,0 +1,26 @@
+"""Where a log is read: from a coordinator, or from its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eventjobs.cli import options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def source_options(command: Command) -> Command:
+    """--store and --url: the store is read if it is given, beside a running coordinator or without one."""
+    command = options.setting(
+        "--url", metavar="URL", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address."
+    )(command)
+    return click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Directory of a store, or a copy of its file, to read instead of asking the coordinator.",
+    )(command)

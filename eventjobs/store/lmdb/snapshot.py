@@ -1,0 +1,188 @@
+"""A store seen from outside, for programs that look at it and change nothing, beside a running coordinator or without.
+
+The rule: a store that no coordinator has open is read in place, read-only and without locks; not a byte in its
+directory changes. Beside a running coordinator LMDB's reader table (`lock.mdb`) gets an entry for as long as the view
+is open; nothing else is touched, and the coordinator is not held up. Pages that it frees meanwhile are not used again
+before the view is closed, so a long look is better taken at a copy (`copy_of`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+import lmdb.verify
+import msgspec
+
+from eventjobs.store.codec import unseal
+from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.lmdb.guards import LOCK_FILE
+from eventjobs.store.lmdb.reader import LmdbReader
+from eventjobs.store.lmdb.tables import CONTENTS, FORMAT_KEY, FORMAT_VERSION, LOG, MAX_DATABASES, META, Tables
+
+DATA_FILE = "data.mdb"
+HEADROOM_BYTES = 4 << 30
+"""How much a running coordinator may have let the file grow since its size was asked."""
+
+Rows = Iterator[tuple[bytes, bytes]]
+"""Keys and values as stored, checksums and all, in the order of the keys."""
+
+
+class NoStore(StoreError):
+    """There is no store to be looked at, or it is one that this code cannot read."""
+
+
+def data_file(path: Path) -> Path:
+    """The file of the store in a directory, or of a copy that is named itself. Raises NoStore when there is none."""
+    try:
+        file = path / DATA_FILE if path.is_dir() else path
+        size = file.stat().st_size
+        with file.open("rb"):
+            pass
+    except FileNotFoundError as error:
+        what = f"{path} has no {DATA_FILE}" if path.exists() else f"{path} does not exist"
+        raise NoStore(f"{what}: there is no store") from error
+    except OSError as error:
+        raise NoStore(f"{path} cannot be read: {error.strerror}") from error
+    if size == 0:
+        raise NoStore(f"{file} is empty: there is no store")
+    return file
+
+
+def in_use(file: Path) -> bool:
+    """Whether a coordinator has the store of this file open."""
+    try:
+        lock = os.open(file.with_name(LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise NoStore(f"whether a coordinator has {file} open cannot be told: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def structural_faults(file: Path) -> list[str]:
+    """What is wrong with the structure of a file that nobody writes: pages, trees, lists of free pages.
+
+    The file is read as bytes, without LMDB, so that whatever is in it can do no harm. Raises NoStore when it is no LMDB
+    file at all.
+    """
+    try:
+        return lmdb.verify.verify(str(file), subdir=False)
+    except lmdb.verify.VerifyError as error:
+        if "not an LMDB data file" in str(error):
+            raise NoStore(f"{file} is not a store of eventjobs: {error}") from error
+        return [str(error)]
+
+
+class Snapshot:
+    """One state of a store. Made by `open_snapshot`."""
+
+    def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction, file: Path) -> None:
+        self._env, self._txn, self._file = env, txn, file
+        self.names = [name.decode("ascii", "replace") for name in self._main_keys()]
+        for name in (META, LOG, CONTENTS):
+            if name not in self.names:
+                raise NoStore(f"{file} is an LMDB file of another program: it has no database {name}")
+        self._check_format()
+
+    def _main_keys(self) -> list[bytes]:
+        with self._txn.cursor() as cursor:
+            return list(cursor.iternext(values=False))
+
+    def _check_format(self) -> None:
+        stored = self.stored(META, FORMAT_KEY)
+        if stored is None:
+            raise NoStore(f"{self._file} is an LMDB file of another program: it has no format")
+        version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, META))
+        if version > FORMAT_VERSION:
+            raise NoStore(
+                f"{self._file} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
+            )
+
+    def reader(self) -> LmdbReader:
+        """The log as engines read it; without projections."""
+        try:
+            return LmdbReader(Tables(self._env, (), self._txn, create=False), self._txn)
+        except lmdb.NotFoundError as error:
+            raise NoStore(f"{self._file} lacks a database ({error}); start a coordinator on it once") from error
+
+    def stored(self, name: str, key: bytes) -> bytes | None:
+        """One value of a database as stored. Raises Corrupt when it cannot be reached."""
+        with self._damage_told(name):
+            return self._txn.get(key, db=self._database(name))
+
+    def count(self, name: str) -> int:
+        """How many rows the database says that it has."""
+        with self._damage_told(name):
+            return self._txn.stat(self._database(name))["entries"] if name in self.names else 0
+
+    def rows(self, name: str, start: bytes = b"") -> Rows:
+        """The rows of a database from a key on; none of one that is not there. Raises Corrupt where they break off."""
+        if name not in self.names:
+            return
+        with self._damage_told(name), self._txn.cursor(db=self._database(name)) as cursor:
+            if cursor.set_range(start) if start else cursor.first():
+                yield from cursor
+
+    def _database(self, name: str) -> object:
+        return self._env.open_db(name.encode(), txn=self._txn, create=False)
+
+    @contextmanager
+    def _damage_told(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except lmdb.Error as error:
+            raise Corrupt(f"{name}: cannot be read on: {error}") from error
+
+
+@contextmanager
+def open_snapshot(path: Path) -> Iterator[Snapshot]:
+    """The store in a directory, or the copy in a file, as it stands now. Raises NoStore or Corrupt."""
+    file = data_file(path)
+    try:
+        with _environment(file) as env, env.begin() as txn:
+            yield Snapshot(env, txn, file)
+    except (lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
+        raise Corrupt(f"{file} is damaged: {error}") from error
+    except lmdb.Error as error:
+        raise NoStore(f"{file} cannot be read: {error}") from error
+
+
+def copy_of(file: Path, target: Path) -> None:
+    """Copy the store of a running coordinator, as of one moment, into a file. Raises NoStore when it cannot be done."""
+    try:
+        with _environment(file) as env, target.open("wb") as stream:
+            env.copyfd(stream.fileno())
+    except (lmdb.Error, OSError) as error:
+        raise NoStore(f"{file} cannot be copied to {target.parent}: {error}; TMPDIR names another place") from error
+
+
+@contextmanager
+def _environment(file: Path) -> Iterator[lmdb.Environment]:
+    locked = in_use(file)
+    try:
+        env = lmdb.open(
+            str(file.parent if locked else file),
+            subdir=locked,
+            map_size=file.stat().st_size + HEADROOM_BYTES,
+            readonly=True,
+            create=False,
+            lock=locked,
+            max_dbs=2 * MAX_DATABASES,
+        )
+    except lmdb.InvalidError as error:
+        raise NoStore(f"{file} is not a store of eventjobs: {error}") from error
+    except lmdb.Error as error:
+        raise NoStore(f"{file} cannot be read: {error}") from error
+    with env:
+        yield env
