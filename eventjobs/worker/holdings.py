@@ -59,7 +59,7 @@ class Holdings:
 
     concurrency: int
     _held: dict[tuple[str, int], Held] = field(factory=dict)
-    _running: set[Held] = field(factory=set)
+    _running: dict[Held, None] = field(factory=dict)
     _moved: asyncio.Event = field(factory=asyncio.Event)
 
     def __iter__(self) -> Iterator[Held]:
@@ -71,7 +71,7 @@ class Holdings:
 
     @property
     def running(self) -> tuple[Held, ...]:
-        """The jobs whose handlers have not ended, held or lost."""
+        """The jobs whose handlers have not ended, held or lost, in the order in which they were started."""
         return tuple(self._running)
 
     @property
@@ -87,7 +87,7 @@ class Holdings:
     def add(self, held: Held) -> None:
         """A job was leased and its handler starts."""
         self._held[held.job.id, held.job.token] = held
-        self._running.add(held)
+        self._running[held] = None
 
     def remove(self, held: Held) -> None:
         """The lease is over: settled, released, or lost."""
@@ -97,7 +97,7 @@ class Holdings:
 
     def ended(self, held: Held) -> None:
         """The handler has ended; its slot is free."""
-        self._running.discard(held)
+        self._running.pop(held, None)
         self._moved.set()
 
     async def changed(self) -> None:
