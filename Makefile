@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+SEEDS ?= 1000
+FIRST ?= 0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -10,7 +12,7 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL_FROM := pyproject.toml constraints.txt Makefile
 
-.PHONY: help demo test lint spec bench openapi constraints clean
+.PHONY: help demo test lint simulate spec bench openapi constraints clean
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -23,6 +25,9 @@ test: $(DEV) ## Run the whole test suite
 
 lint: $(DEV) ## Check the code's form
 	$(BIN)/python -m ruff check .
+
+simulate: $(RUN) ## Run many seeds of the simulation: make simulate SEEDS=10000 FIRST=0
+	$(BIN)/python -m eventjobs.testing.simulation --seeds $(SEEDS) --first $(FIRST)
 
 spec: ## Check the formal model with spin, where it is installed
 	$(PYTHON) specs/model/run.py
