@@ -15,6 +15,7 @@ from eventjobs.api.query import Query
 from eventjobs.api.values import integer, job_id, name
 from eventjobs.api.view import View
 from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.coordinator.replies import Unavailable
 from eventjobs.domain.commands import Actor, ActorType, Requeue
 from eventjobs.domain.job import Job, State
 from eventjobs.domain.limits import BATCH_JOBS_MAX, TOKEN_MAX
@@ -34,7 +35,11 @@ class Wanted:
 
 
 async def requeue_dead(request: web.Request) -> web.Response:
-    """Requeue what is dead and wanted; how many jobs that were."""
+    """Requeue what is dead and wanted; how many jobs that were.
+
+    Each page is a commit of its own. When a later one is refused for want of the store, the answer is how many jobs
+    were requeued before: a refusal would deny them.
+    """
     faults = Faults()
     Query(request, faults).end()
     actor = actor_of(request, ActorType.OPERATOR, faults)
@@ -49,7 +54,12 @@ async def requeue_dead(request: web.Request) -> web.Response:
             page = pages.next(view, None if wanted.limit is None else wanted.limit - requeued)
         if not page:
             return answer({"requeued": requeued})
-        requeued += await _requeue(coordinator, page, now(), actor)
+        try:
+            requeued += await _requeue(coordinator, page, now(), actor)
+        except Unavailable:
+            if not requeued:
+                raise
+            return answer({"requeued": requeued})
 
 
 def _read(body: Members) -> Wanted:
