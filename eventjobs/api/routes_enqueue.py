@@ -10,14 +10,15 @@ from eventjobs.api.edge import actor_of
 from eventjobs.api.enqueue_request import KEY_HEADER, Occasion, read_job, read_key_header
 from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR, EDGE
-from eventjobs.api.problems import Refused, of_rejection
+from eventjobs.api.problems import Problem, Refused, of_rejection
 from eventjobs.api.query import Query
 from eventjobs.api.render import Document, new_job, stored_job
 from eventjobs.api.view import View
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.coordinator.replies import BatchRejected, Enqueued
 from eventjobs.domain.commands import ActorType, Enqueue
-from eventjobs.domain.limits import BATCH_JOBS_MAX
+from eventjobs.domain.job import Job
+from eventjobs.domain.limits import ANSWER_BYTES_MAX, BATCH_JOBS_MAX
 
 REPLAYED = {"Idempotent-Replayed": "true"}
 
@@ -58,7 +59,8 @@ def _occasion(request: web.Request, faults: Faults) -> Occasion:
 
 
 async def _enqueued(coordinator: Coordinator, commands: list[Enqueue]) -> list[tuple[Enqueued, Document]]:
-    """Each reply with its job as the answer shows it. Raises Refused (409) when a key stands in the way."""
+    """Each reply with its job as the answer shows it. Raises Refused: with 409 when a key stands in the way, with 413
+    when jobs of earlier requests are too much for one answer."""
     replies = await coordinator.enqueue(commands)
     if not isinstance(replies, BatchRejected) and all(reply.created for reply in replies):
         payloads = (None if command.payload is None else command.payload.text for command in commands)
@@ -66,7 +68,24 @@ async def _enqueued(coordinator: Coordinator, commands: list[Enqueue]) -> list[t
     with coordinator.read() as view:
         if isinstance(replies, BatchRejected):
             raise _key_reused(view, replies, len(commands))
+        if len(replies) > 1 and sum(_content_bytes(reply.job) for reply in replies) > ANSWER_BYTES_MAX:
+            raise _too_much_to_show(replies)
         return [(reply, stored_job(view, reply.job)) for reply in replies]
+
+
+def _content_bytes(job: Job) -> int:
+    """The bytes of payload, result and error, which are not read for this."""
+    return sum(ref.size for ref in (job.spec.payload, job.result, job.error) if ref is not None)
+
+
+def _too_much_to_show(replies: list[Enqueued]) -> Refused:
+    """The refusal, with what the answer would have said of ids: jobs that are new are enqueued by now."""
+    detail = (
+        f"the jobs are enqueued, but payloads, results and errors of earlier ones among them pass {ANSWER_BYTES_MAX} "
+        "bytes; to see them ask for fewer jobs in one batch"
+    )
+    more = {"ids": [reply.job.id for reply in replies], "created": sum(reply.created for reply in replies)}
+    return Refused(Problem("too_large", detail, more))
 
 
 def _key_reused(view: View, rejected: BatchRejected, asked: int) -> Refused:

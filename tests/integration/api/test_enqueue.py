@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from eventjobs.api import routes_enqueue
+
 TEXTS = (
     b"12345678901234567890123",
     b"1.0",
@@ -135,3 +137,21 @@ async def test_a_payload_that_is_too_large_is_refused_by_name(api):
     problem = (await api.call("POST", "/jobs/batch", raw=large)).refusal(413, "too_large")
     assert "jobs[1].payload" in problem["detail"]
     assert await api.log_size() == 0
+
+
+async def test_a_repeated_batch_shows_no_more_than_an_answer_carries(api, monkeypatch):
+    """Beyond that it is refused before a content is read, and tells the ids; in smaller batches the jobs are shown."""
+    batch = {"jobs": [{"kind": "k", "idempotency_key": str(n)} for n in range(4)]}
+    ids = [job["id"] for job in (await api.call("POST", "/jobs/batch", batch)).json["jobs"]]
+    await api.lease(max_jobs=4)
+    done = {"jobs": [{"id": job_id, "token": 1, "result": "r" * 98} for job_id in ids]}
+    await api.call("POST", "/complete", done)
+    monkeypatch.setattr(routes_enqueue, "ANSWER_BYTES_MAX", 400)
+    assert (await api.call("POST", "/jobs/batch", batch)).json["created"] == 0
+    monkeypatch.setattr(routes_enqueue, "ANSWER_BYTES_MAX", 399)
+    monkeypatch.setattr(routes_enqueue, "stored_job", None)
+    batch["jobs"].append({"kind": "k"})
+    refused = (await api.call("POST", "/jobs/batch", batch)).refusal(413, "too_large")
+    assert (refused["ids"][:4], refused["created"]) == (ids, 1)
+    assert "fewer jobs in one batch" in refused["detail"]
+    assert (await api.call("GET", f"/jobs/{refused['ids'][4]}")).json["state"] == "queued"
