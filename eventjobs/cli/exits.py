@@ -21,8 +21,8 @@ INTERRUPTED = 130
 
 MEANINGS = {
     DONE: "done",
-    REFUSED: "refused by the coordinator, or failed",
-    USAGE: "wrong usage",
+    REFUSED: "refused by the coordinator, or failed; verify: something is damaged",
+    USAGE: "wrong usage; verify: not all of it could be looked at",
     UNREACHABLE: "no coordinator answers at the URL, or it takes no requests now",
     CANNOT_SERVE: "serve: the address or the data directory cannot be used",
     COORDINATOR_FAILED: "serve: the store failed while running; start it again",
@@ -44,6 +44,12 @@ class Refused(CommandError):
     """The coordinator refused, or what was asked for failed."""
 
     exit_code = REFUSED
+
+
+class CannotCheck(CommandError):
+    """There is no store that could be looked at, or not all of it could be."""
+
+    exit_code = USAGE
 
 
 class Unreachable(CommandError):

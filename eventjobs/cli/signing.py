@@ -19,14 +19,13 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def signing_options(command: Command) -> Command:
-    """--origin and --key, for `checkpoints`."""
-    command = click.option(
+    """--origin and --signing-key (or --key), for `checkpoints`."""
+    command = options.setting(
+        "--signing-key",
         "--key",
         "key_file",
         type=FILE,
         metavar="FILE",
-        envvar="EVENTJOBS_SIGNING_KEY",
-        show_envvar=True,
         help="Private key to sign the log's head with; see keygen.",
     )(command)
     return options.setting(

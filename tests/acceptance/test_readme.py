@@ -1,4 +1,4 @@
-"""README.md is true: its commands are run as they are printed, against real processes, and say what it says they say.
+"""README.md and docs/ are true: their commands are run as they are printed, and say what it says there that they say.
 
 Every `console` block is typed in, in order, into one shell after another in one folder; `python` blocks that begin
 with the name of a file are saved under it. What differs from run to run (ids, times, durations, digests, the port) is
@@ -25,12 +25,13 @@ from eventjobs.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+DOCUMENTS = [README, ROOT / "docs" / "audit.md"]
 PORT = "8484"
 ANSWER_SECONDS = 30
 PAUSE_SECONDS = 0.05
 
 # A command that only looks may be asked again until it shows what it should: jobs are run meanwhile.
-LOOKS = re.compile(r"eventjobs (?:show|jobs|dead|stats)\b|curl -s http")
+LOOKS = re.compile(r"eventjobs (?:show|jobs|dead|stats|verify$)\b|curl -s http")
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 VARYING = {
@@ -43,6 +44,8 @@ VARYING = {
     "directory": r"(?<=data in )\S+",
     "root": r"[A-Za-z0-9+/]{43}=",
     "digest": r"[0-9a-f]{64}",
+    "key": r"(?<=\+)[0-9a-f]{8}\+[A-Za-z0-9+/]{44}",
+    "signature": r"(?<=— example\.com/jobs )[A-Za-z0-9+/]{91}=",
 }
 ANY = re.compile("|".join(f"(?P<{name}>{form})" for name, form in VARYING.items()))
 
@@ -98,7 +101,7 @@ class Shell:
                 return
             if time.monotonic() >= deadline:
                 raise AssertionError(
-                    f"README.md:{step.line}: {step.command}\nshows\n{step.says}\nbut ends with {done.returncode} "
+                    f"line {step.line}: {step.command}\nshows\n{step.says}\nbut ends with {done.returncode} "
                     f"and says\n{done.stdout}"
                 )
             time.sleep(PAUSE_SECONDS)
@@ -125,8 +128,8 @@ class Shell:
             )
         deadline = time.monotonic() + ANSWER_SECONDS
         while self._differs(step, said.read_text(), more=True):
-            assert time.monotonic() < deadline, f"README.md:{step.line}: {said.read_text()}"
-            assert self.background[-1].poll() is None, f"README.md:{step.line} ended: {said.read_text()}"
+            assert time.monotonic() < deadline, f"line {step.line}: {said.read_text()}"
+            assert self.background[-1].poll() is None, f"line {step.line} ended: {said.read_text()}"
             time.sleep(PAUSE_SECONDS)
         self._learn_port()
 
@@ -198,10 +201,11 @@ def shell(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the document's HTTP examples are typed with curl")
-def test_the_readme_is_true(shell):
-    """Every command of README.md does and says what is printed there, with the files that are printed there."""
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_readme_is_true(shell, document):
+    """Every command of a document does and says what is printed there, with the files that are printed there."""
     done = 0
-    for block in blocks(README.read_text(encoding="utf-8")):
+    for block in blocks(document.read_text(encoding="utf-8")):
         if block.language == "python" and block.text.startswith("# "):
             shell.save(block)
         elif block.language == "console":
@@ -248,7 +252,7 @@ def test_the_exit_codes_are_the_commands():
 
 def test_every_link_leads_somewhere():
     """Links between the documents of the project lead to files that exist."""
-    documents = [*ROOT.glob("*.md"), *ROOT.glob("specs/**/*.md"), ROOT / "tests" / "README.md"]
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("specs/**/*.md"), ROOT / "tests" / "README.md"]
     for document in documents:
         links = re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8"))
         lost = [link for link in links if "://" not in link and not (document.parent / link).exists()]

@@ -22,9 +22,12 @@ from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.guards import LOCK_FILE
 from eventjobs.store.lmdb.reader import LmdbReader
+from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.tables import CONTENTS, FORMAT_KEY, FORMAT_VERSION, LOG, MAX_DATABASES, META, Tables
 
 DATA_FILE = "data.mdb"
+ROWS_BETWEEN = 4_096
+"""How many rows are read before the pages that they lie on are let go: the file may be larger than the memory."""
 HEADROOM_BYTES = 4 << 30
 """How much a running coordinator may have let the file grow since its size was asked."""
 
@@ -131,8 +134,12 @@ class Snapshot:
         if name not in self.names:
             return
         with self._damage_told(name), self._txn.cursor(db=self._database(name)) as cursor:
-            if cursor.set_range(start) if start else cursor.first():
-                yield from cursor
+            if not (cursor.set_range(start) if start else cursor.first()):
+                return
+            for number, row in enumerate(cursor):
+                if number % ROWS_BETWEEN == 0:
+                    release_pages(self._file.resolve())
+                yield row
 
     def _database(self, name: str) -> object:
         return self._env.open_db(name.encode(), txn=self._txn, create=False)

@@ -1,0 +1,181 @@
+"""Stores with a past, and hands that damage them: with the checksums left as they were, or put right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from eventjobs.domain.content import Content
+from eventjobs.domain.events import Event
+from eventjobs.domain.job import Job
+from eventjobs.domain.projection import Projection
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.codec import seal
+from eventjobs.store.contract import Head
+from eventjobs.store.lmdb import LmdbEngine, open_engine
+from eventjobs.testing import builders as b
+from eventjobs.testing.driver import Driver
+from eventjobs.tools.verify.report import Report
+from eventjobs.tools.verify.verify import verify
+
+MAP_SIZE = 64 << 20
+JOBS = 200
+
+
+def live(driver: Driver, jobs: int = JOBS, subject: str = "hello") -> None:
+    """Many jobs of every sort: enqueued, leased in batches, and brought to every state by every event."""
+    for number in range(1, jobs + 1):
+        driver.execute(
+            b.enqueue(
+                b.an_id(number),
+                kind=f"kind-{number % 3}",
+                queue=f"queue-{number % 2}",
+                priority=number % 5,
+                max_attempts=1 + number % 3,
+                idempotency_key=f"key-{number}" if number % 4 == 0 else None,
+                delay=b.seconds(2_000) if number % 10 == 9 else None,
+                payload=None if number % 7 == 0 else b.content(f'{{"{subject}": {number}}}', number),
+                now=b.at(number * 0.01),
+            )
+        )
+    for turn in range(4):
+        now = b.at(100 * (turn + 1))
+        for batch in range(6):
+            leased = driver.lease(b.lease(now=now, request_id=f"request-{turn}-{batch}"), limit=25)
+            for place, job in enumerate(leased):
+                end(driver, job, place + turn, now + b.seconds(1))
+            now += b.seconds(2)
+        driver.expire(now + b.seconds(60))
+        dead = [job for number in range(1, jobs + 1) if (job := find(driver, number)).state == "dead"]
+        driver.execute(*[b.requeue(job.id, now=now + b.seconds(61)) for job in dead[::3]])
+    driver.lease(b.lease(now=now + b.seconds(62)), limit=3)
+
+
+def end(driver: Driver, job: Job, choice: int, now: int) -> None:
+    """One of the things that can happen to a leased job."""
+    token = job.lease_token
+    driver.execute(
+        *[
+            [b.complete(job.id, token=token, result=b.content(f'"done {job.id}"', token), now=now)],
+            [b.fail(job.id, token=token, error=b.content('{"type": "E", "message": "m"}', token), now=now)],
+            [b.renew(job.id, token=token, now=now), b.complete(job.id, token=token, result=None, now=now)],
+            [b.release(job.id, token=token, now=now)],
+            [b.fail(job.id, token=token, retry=False, now=now)],
+            [],
+            [b.cancel(job.id, reason="no", now=now)],
+        ][choice % 7]
+    )
+
+
+def find(driver: Driver, number: int) -> Job:
+    with driver.engine.read() as reader:
+        return reader.job(b.an_id(number))
+
+
+class Store:
+    """A store in a directory: opened to go on with it, or taken by its bytes to damage it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.file = directory / "data.mdb"
+
+    @contextmanager
+    def engine(self, read_models: Sequence[Projection] = READ_MODELS) -> Iterator[LmdbEngine]:
+        engine = open_engine(self.directory, read_models, MAP_SIZE, force_filesystem=True)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def head(self) -> Head:
+        with self.engine() as engine, engine.read() as reader:
+            return reader.head()
+
+    def append(
+        self, event: Event, job: Job | None, job_id: str, now: int, content: Content | None = None,
+        read_models: Sequence[Projection] = READ_MODELS,
+    ) -> None:  # fmt: skip
+        """Write an event that nobody decided, with everything that goes with it: checksums, tree and tables."""
+        with self.engine(read_models) as engine:
+            engine.begin().append(job, event, job_id, now, b.WORKER_ACTOR, content)
+            engine.commit()
+
+    def job(self, number: int) -> Job:
+        with self.engine() as engine:
+            return find(Driver(engine), number)
+
+    @contextmanager
+    def raw(self) -> Iterator[Callable[[str], object]]:
+        """The store as LMDB has it: gives a function from a database's name to a `Hand` on it."""
+        with lmdb.open(str(self.directory), max_dbs=128, map_size=MAP_SIZE) as env, env.begin(write=True) as txn:
+            yield lambda name: Hand(txn, env.open_db(name.encode(), txn=txn))
+
+    def bytes(self) -> dict[str, bytes]:
+        """Every file of the directory."""
+        return {path.name: path.read_bytes() for path in sorted(self.directory.iterdir())}
+
+    def verify(self, kept_head: Head | None = None, quick: bool = False) -> Report:
+        """What a verification finds; it must leave every byte as it was."""
+        before = self.bytes()
+        report = verify(self.directory, kept_head, quick, lambda what, done, total: None)
+        assert self.bytes() == before
+        return report
+
+
+class Hand:
+    """Changes rows of one database."""
+
+    def __init__(self, txn: lmdb.Transaction, database: object) -> None:
+        self._txn, self._database = txn, database
+
+    def rows(self) -> dict[bytes, bytes]:
+        """Values without their checksums."""
+        return {key: stored[4:] for key, stored in self._txn.cursor(db=self._database)}
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """With the right checksum."""
+        self._txn.put(key, seal(key, value), db=self._database)
+
+    def flip(self, key: bytes, place: int = -1) -> None:
+        """One bit, with the checksum as it was."""
+        stored = bytearray(self._txn.get(key, db=self._database))
+        stored[place] ^= 1
+        self._txn.put(key, bytes(stored), db=self._database)
+
+    def delete(self, key: bytes) -> None:
+        assert self._txn.delete(key, db=self._database)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound store, made once."""
+    directory = tmp_path_factory.mktemp("template") / "data"
+    store = Store(directory)
+    with store.engine() as engine:
+        live(Driver(engine))
+    return directory
+
+
+@pytest.fixture
+def store(template: Path, tmp_path: Path) -> Store:
+    """A copy of it for the test alone."""
+    shutil.copytree(template, tmp_path / "data")
+    return Store(tmp_path / "data")
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Callable[..., Store]:
+    """Makes another store with a past: (name, jobs, subject)."""
+
+    def make(name: str = "other", **more: object) -> Store:
+        made = Store(tmp_path / name)
+        with made.engine() as engine:
+            live(Driver(engine), **more)
+        return made
+
+    return make

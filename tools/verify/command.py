@@ -1,0 +1,97 @@
+"""`eventjobs verify`: the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from eventjobs.cli import exits, options, output
+from eventjobs.cli.columns import print_columns
+from eventjobs.cli.signing import FILE, kept_head
+from eventjobs.store.contract import StoreError
+from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
+from eventjobs.tools.verify.report import Outcome, counted
+
+DATA = "eventjobs-data"
+STYLES = {Outcome.SOUND: "green", Outcome.DAMAGED: "bold red", Outcome.UNCHECKED: "yellow"}
+EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome.UNCHECKED: exits.USAGE}
+
+
+@click.command(short_help="Check that nothing in a store was altered, lost or cut off.")
+@click.argument("store", type=click.Path(path_type=Path), default=lambda: os.environ.get("EVENTJOBS_DATA", DATA))
+@click.option("--from-head", type=FILE, metavar="FILE", help="Show that the log begins with the one of this head.")
+@click.option("--public-key", type=FILE, metavar="FILE", help="The key that the head must be signed with.")
+@click.option("--quick", is_flag=True, help="Look at the records' checksums and the tree over them alone.")
+@options.json_option
+def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
+    """Check that nothing in a store was altered, lost or cut off.
+
+    STORE is a data directory or a copy of its file; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing in it is
+    changed, and a coordinator may run on it: then a copy is taken first, in the directory for temporary files (TMPDIR).
+
+    Looked at are the file's structure; each record's checksum, place, form and time; the tree over the records, against
+    the store's head and, with --from-head, against one that was kept elsewhere; whether each event could happen to its
+    job as it then was; payloads, results and errors against their digests; and job rows, indexes and read models, which
+    are made anew from the log and compared row by row.
+
+    The exit code is 0 when all is sound, 1 when something is damaged, and 2 when not all of it could be looked at.
+    """
+    if public_key is not None and from_head is None:
+        raise click.UsageError("--public-key goes with --from-head")
+    try:
+        kept = None if from_head is None else kept_head(from_head, public_key)
+        with _bar() as bar:
+            tasks: dict[str, int] = {}
+
+            def progress(what: str, done: int, total: int) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(what, total=None)
+                bar.update(tasks[what], completed=done, total=total or None)
+
+            document = verify_isolated(store, None if kept is None else kept.head, quick, progress)
+    except exits.Refused as error:
+        raise exits.CannotCheck(error.message) from error
+    except (StoreError, Failed) as error:
+        raise exits.CannotCheck(str(error)) from error
+    if as_json:
+        output.print_json(orjson.dumps(document))
+    else:
+        _print(document)
+    sys.exit(EXIT_CODES[Outcome(document["outcome"])])
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+    )  # fmt: skip
+
+
+def _print(document: Document) -> None:
+    rows = []
+    for check in document["checks"]:
+        outcome = Outcome(check["outcome"])
+        words = [*filter(None, [_facts(check)]), *(fault["text"] for fault in check["faults"])]
+        if more := check["faults_total"] - len(check["faults"]):
+            words.append(f"and {more:,} more")
+        rows.append((check["name"], output.text(outcome, STYLES[outcome]), words[0] if words else ""))
+        rows += [("", "", line) for line in words[1:]]
+    print_columns(("check", "outcome", "what was found"), rows)
+    console = output.console()
+    for sentence in document["said"]:
+        console.print(output.text(sentence))
+    outcome = Outcome(document["outcome"])
+    first = document["first_bad_position"]
+    where = "" if first is None else f"; the first bad record is at position {first:,}"
+    what = "" if document["size"] is None else f": {counted(document['size'], 'record')}, root {document['root']}"
+    console.print(output.text(f"{outcome}{what}{where}", STYLES[outcome]), soft_wrap=True)
+
+
+def _facts(check: Document) -> str:
+    return "; ".join(part for part in (check["facts"], check["unchecked"]) if part)
