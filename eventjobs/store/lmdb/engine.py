@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +14,13 @@ from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
+from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
 from eventjobs.store.lmdb.rebuild import rebuild_stale
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.space import no_space_left
-from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, MAX_DATABASES, META, Tables, key_position
+from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, META, Tables, key_position
 from eventjobs.store.lmdb.transaction import LmdbTransaction
 from eventjobs.store.lmdb.tree import complete_tree
 from eventjobs.store.merkle import Frontier
@@ -75,12 +75,12 @@ class LmdbEngine:
 
     def __init__(self, directory: Path, lock: DirectoryLock, projections: Sequence[Projection], map_size: int) -> None:
         self.directory = directory
-        self._data_file = directory.resolve() / "data.mdb"
+        self._data_file = directory.resolve() / DATA_FILE
         self._lock, self._projections, self._guard = lock, tuple(projections), ForkGuard()
         self._map_size = map_size
         self._open: tuple[lmdb.Transaction, LmdbTransaction] | None = None
         self._writer: int | None = None
-        self._env = _open_environment(directory, map_size)
+        self._env = open_environment(directory, map_size)
         try:
             _assert_durable(self._env)
             _check_format(self._env, directory)
@@ -189,16 +189,6 @@ class LmdbEngine:
             self.abort()
         self._env.close()
         self._lock.release()
-
-
-def _open_environment(directory: Path, map_size: int) -> lmdb.Environment:
-    try:
-        return lmdb.open(os.fsencode(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
-    except lmdb.InvalidError as error:
-        raise StoreError(f"{directory}/data.mdb is not a store of eventjobs: {error}") from error
-    except lmdb.MemoryError as error:
-        reason = f"there is no address space for a map of {map_size} bytes; use a smaller --map-size"
-        raise StoreError(reason) from error
 
 
 def _meaning(error: lmdb.Error, directory: Path) -> StoreError:

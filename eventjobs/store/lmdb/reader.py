@@ -1,4 +1,7 @@
-"""Reading one consistent state of an LMDB store. Every value's checksum is checked on the way."""
+"""Reading one consistent state of an LMDB store.
+
+Every row's checksum is checked on the way, and whatever is not found is shown to be absent: see search.py.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from eventjobs.domain.events import Record
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.projection import Key, Table, Value
 from eventjobs.store.codec import decode_content, decode_job, decode_record, unseal
-from eventjobs.store.contract import Corrupt, Head
+from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, Head
 from eventjobs.store.indexes import DUE, EXPIRIES, JOBS
 from eventjobs.store.keys import NUMBER_MAX
-from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, key_position, node_key, position_key
-from eventjobs.store.merkle import NODE_LEVELS, Frontier, leaf_hash, node_hash
+from eventjobs.store.lmdb.search import look_up, seek, seek_below
+from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, node_key, position_key
+from eventjobs.store.merkle import NODE_LEVELS, Frontier, complete_root, leaf_hash
 from eventjobs.store.proofs import ProvesItsLog
 
 COUNTER_BYTES = 8
@@ -72,22 +76,22 @@ class LmdbReader(ProvesItsLog):
 
     def record_text(self, position: int) -> bytes | None:
         """The bytes of a record as they were written."""
-        return self._get(self._tables.log, position_key(position), "log")
+        text = self._get(self._tables.log, position_key(position), "log")
+        if text is None and 1 <= position <= self.stored_head().frontier.size:
+            raise _missing(position)
+        return text
 
     def subtree(self, level: int, index: int) -> bytes:
         """From the nearest kept nodes below: at most 128 reads. Raises Corrupt when one of them is missing."""
         above = level % NODE_LEVELS
         kept = level - above
-        hashes = [self._kept(kept, place) for place in range(index << above, index + 1 << above)]
-        while len(hashes) > 1:
-            hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
-        return hashes[0]
+        return complete_root([self._kept(kept, place) for place in range(index << above, index + 1 << above)])
 
     def _kept(self, level: int, index: int) -> bytes:
         if level == 0:
             text = self.record_text(index + 1)
             if text is None:
-                raise Corrupt(f"log: position {index + 1} is missing")
+                raise _missing(index + 1)
             return leaf_hash(text)
         node = self._get(self._tables.tree, node_key(level, index), "tree")
         if node is None:
@@ -100,17 +104,21 @@ class LmdbReader(ProvesItsLog):
             more = cursor.set_range(position_key(after + 1))
             while more and len(found) < limit:
                 key, stored = cursor.item()
-                if key_position(key) != after + 1 + len(found):
-                    raise Corrupt(f"log: position {after + 1 + len(found)} is missing")
+                if key != position_key(after + 1 + len(found)):
+                    raise _missing(after + 1 + len(found))
                 found.append(decode_record(unseal(key, stored, "log")))
                 more = cursor.next()
+        if len(found) < limit and after + len(found) < self.stored_head().frontier.size:
+            raise _missing(after + 1 + len(found))
         return found
 
-    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
+    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]] | None] | None:
         time, lanes = None, set()
-        for (run_at, _), lane in self.rows(DUE, (), (after, NUMBER_MAX)):
+        for count, ((run_at, _), lane) in enumerate(self.rows(DUE, (), (after, NUMBER_MAX))):
             if time is not None and run_at != time:
                 break
+            if count == DUE_ROWS_MAX:
+                return time, None
             time = run_at
             queue, _, kind = lane.decode().partition("\0")
             lanes.add((queue, kind))
@@ -133,40 +141,41 @@ class LmdbReader(ProvesItsLog):
         start = codec.encode_prefix(prefix)
         with self._txn.cursor(db=database) as cursor:
             edge = None if beyond is None else codec.encode(beyond)
-            first = start if edge is None else edge + b"\0"
-            more = _seek_below(cursor, start, edge) if reverse else cursor.set_range(first)
+            if reverse:
+                more = seek_below(cursor, _after(start) if edge is None else edge, table.name)
+            else:
+                more = seek(cursor, start if edge is None else edge + b"\0", table.name)
+            last = None
             while more:
                 key, stored = cursor.item()
+                value = unseal(key, stored, table.name)
+                if last is not None and (last <= key if reverse else last >= key):
+                    raise Corrupt(f"{table.name}: key {key.hex()} is out of order")
                 if not key.startswith(start):
                     return
-                value = unseal(key, stored, table.name)
                 yield codec.decode(key), int.from_bytes(value, "big", signed=True) if table.counters else value
+                last = key
                 more = cursor.prev() if reverse else cursor.next()
 
     def heads(self, table: Table, names: int, prefix: Key = ()) -> Iterator[tuple[Key, Value]]:
         database, codec = self._tables.by_table[table]
         start = codec.encode_prefix(prefix)
         with self._txn.cursor(db=database) as cursor:
-            more = cursor.set_range(start)
+            more = seek(cursor, start, table.name)
             while more:
                 key, stored = cursor.item()
+                value = unseal(key, stored, table.name)
                 if not key.startswith(start):
                     return
-                value = unseal(key, stored, table.name)
                 yield codec.decode(key), int.from_bytes(value, "big", signed=True) if table.counters else value
-                more = cursor.set_range(codec.end_of_group(key, names))
+                more = seek(cursor, codec.end_of_group(key, names), table.name)
 
     def _get(self, database: object, key: bytes, where: str) -> bytes | None:
-        stored = self._txn.get(key, db=database)
-        return None if stored is None else unseal(key, stored, where)
+        return look_up(self._txn, database, key, where)
 
 
-def _seek_below(cursor: lmdb.Cursor, prefix: bytes, edge: bytes | None) -> bool:
-    """Set the cursor on the last key with the prefix, or on the last below the edge."""
-    target = _after(prefix) if edge is None else edge
-    if target is None or not cursor.set_range(target):
-        return cursor.last()
-    return cursor.prev()
+def _missing(position: int) -> Corrupt:
+    return Corrupt(f"log: position {position} is missing")
 
 
 def _after(prefix: bytes) -> bytes | None:

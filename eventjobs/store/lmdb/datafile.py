@@ -1,0 +1,62 @@
+"""Opening LMDB's file: a new one is there as a whole or not at all, and an old one is as long as it must be.
+
+LMDB maps the file and trusts it. Of a file that was cut off it would make an empty store, if nothing is left, or end
+the process with SIGBUS once it touches a page that is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import lmdb
+import lmdb.verify
+
+from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.lmdb.tables import MAX_DATABASES
+
+DATA_FILE = "data.mdb"
+
+
+def open_environment(directory: Path, map_size: int) -> lmdb.Environment:
+    """Open the environment in a directory whose lock is held, making it if there is none.
+
+    Raises StoreError (Corrupt for a file that was cut off) and lmdb.Error.
+    """
+    file = directory / DATA_FILE
+    is_new = not file.exists()
+    if not is_new and file.stat().st_size == 0:
+        raise Corrupt(f"{file} is empty, which the file of a store never is; if there was no store yet, remove it")
+    try:
+        env = _open(directory, map_size)
+    except (lmdb.Error, StoreError):
+        if is_new:  # the beginning of one would look like the file of another program
+            file.unlink(missing_ok=True)
+        raise
+    last_page, page_size = env.info()["last_pgno"], env.stat()["psize"]
+    if file.stat().st_size >= (last_page + 1) * page_size:
+        return env
+    env.close()  # as the file must not be opened and closed beside it
+    _check_short(file)
+    return _open(directory, map_size)
+
+
+def _open(directory: Path, map_size: int) -> lmdb.Environment:
+    try:
+        return lmdb.open(os.fsencode(directory), map_size=map_size, max_dbs=MAX_DATABASES, max_readers=512)
+    except lmdb.InvalidError as error:
+        raise StoreError(f"{directory}/{DATA_FILE} is not a store of eventjobs: {error}") from error
+    except lmdb.MemoryError as error:
+        reason = f"there is no address space for a map of {map_size} bytes; use a smaller --map-size"
+        raise StoreError(reason) from error
+
+
+def _check_short(file: Path) -> None:
+    """Refuse a file that ends before its last page, unless all that is missing is free pages, which were never
+    written. Every page in use is looked at for that, as bytes."""
+    try:
+        faults = lmdb.verify.verify(str(file), subdir=False)
+    except lmdb.verify.VerifyError as error:
+        faults = [str(error)]
+    if faults:
+        raise Corrupt(f"{file} was cut off at {file.stat().st_size} bytes: {faults[0]}; put back a copy of it")
