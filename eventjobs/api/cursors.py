@@ -13,6 +13,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from eventjobs.api.faults import Unfit
 from eventjobs.api.values import Check
+from eventjobs.domain.limits import TOKEN_MAX
 
 _CURSOR = struct.Struct(">QI")
 _TEXT = re.compile(r"[A-Za-z0-9_-]{16}").fullmatch
@@ -29,7 +30,7 @@ def cursor_of(list_name: str) -> Check[int]:
     def check(value: object) -> int:
         if type(value) is str and _TEXT(value):
             position, checksum = _CURSOR.unpack(urlsafe_b64decode(value))
-            if checksum == _checksum(list_name, position):
+            if position <= TOKEN_MAX and checksum == _checksum(list_name, position):
                 return position
         raise Unfit("must be the next_cursor of an earlier answer of this list")
 

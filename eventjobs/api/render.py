@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import orjson
 
 from eventjobs.api.view import View
@@ -15,8 +13,6 @@ Spliced = orjson.Fragment | None
 """A JSON text that goes into an answer as it is; None for null."""
 
 Document = dict[str, object]
-
-_POLICIES_REMEMBERED = 1_024
 
 
 def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) -> Document:
@@ -62,9 +58,8 @@ def lapse_text(lapse: Lapse) -> orjson.Fragment:
     return orjson.Fragment(orjson.dumps({"type": "lease_expired", "message": message}))
 
 
-@lru_cache(_POLICIES_REMEMBERED)
 def policy_text(policy: RetryPolicy) -> orjson.Fragment:
-    """The policy with every field it has."""
+    """The policy with every field it has, each number as it was sent: not remembered, as 1 and 1.0 are equal keys."""
     return orjson.Fragment(orjson.dumps({"type": policy.type, **policy.parameters()}))
 
 

@@ -39,3 +39,10 @@ def test_a_changed_cursor_is_refused(position, place, letter):
     if changed != text:
         with pytest.raises(Unfit):
             cursor_of("jobs")(changed)
+
+
+@pytest.mark.parametrize("position", [2**63, 2**64 - 1])
+def test_a_position_beyond_every_log_is_refused(position):
+    """However well the checksum was made up: no store can look for it."""
+    with pytest.raises(Unfit):
+        cursor_of("jobs")(cursor_text("jobs", position))

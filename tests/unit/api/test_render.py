@@ -6,7 +6,7 @@ import attrs
 import orjson
 import pytest
 
-from eventjobs.api.render import new_job, stored_job
+from eventjobs.api.render import new_job, policy_text, stored_job
 from eventjobs.api.render_events import event_text, head_document
 from eventjobs.domain.commands import COORDINATOR
 from eventjobs.domain.events import EVENT_TYPES, Record
@@ -178,3 +178,10 @@ def test_every_event_is_tried():
 def test_a_head_is_size_and_root():
     """The root in standard base64."""
     assert head_document(Head(3, bytes([255] * 32))) == {"size": 3, "root": "/" * 42 + "8="}
+
+
+def test_numbers_of_a_policy_are_shown_as_they_were_sent():
+    """Whatever equal numbers other jobs were shown with before."""
+    numbers = (1.0, 1, 0.0, -0.0, 0)
+    shown = [bytes(orjson.dumps(policy_text(Constant(base=number)))) for number in numbers]
+    assert shown == [b'{"type":"constant","base":%s}' % text for text in (b"1.0", b"1", b"0.0", b"-0.0", b"0")]
