@@ -1,11 +1,12 @@
 """Logging of the commands: one line per event on standard error, readable on a terminal and JSON otherwise.
 
 Only the command line configures logging; the other packages just ask structlog for a logger. Lines of libraries that
-use the standard library's logging come out in the same form.
+use the standard library's logging come out in the same form. No line stops who logs it: see log_stream.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 import orjson
 import structlog
 from aiohttp.http_exceptions import BadHttpMessage
+
+from eventjobs.cli.log_stream import LineStream
 
 HTTP_SERVER = "aiohttp.server"
 REASON_LENGTH_MAX = 200
@@ -32,14 +35,29 @@ def configure(level: str = "info", form: str = "auto") -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
-    finish = _readable() if readable else _json(_json_bytes)
+    processors = [*before, *(_readable() if readable else _json(_json_bytes))]
+    stream = _stream(processors)
     structlog.configure(
-        processors=[*before, *finish],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_text_logger if readable else _bytes_logger,
+        logger_factory=lambda *_: structlog.WriteLogger(stream) if readable else structlog.BytesLogger(stream),
         cache_logger_on_first_use=True,
     )
-    _route_standard_logging(number, before, _readable() if readable else _json(_json_text))
+    _route_standard_logging(number, before, _readable() if readable else _json(_json_text), stream)
+
+
+def _stream(processors: list[Callable]) -> LineStream:
+    """Standard error, without its buffer: what could not be written must not be in the way of what comes next."""
+
+    def lost_line(count: int) -> str | bytes:
+        line: Any = {"event": "log_lines_lost", "lines": count}
+        for processor in processors:
+            line = processor(None, "error", line)
+        return line
+
+    stream = LineStream(getattr(sys.stderr.buffer, "raw", sys.stderr.buffer), lost_line)
+    atexit.register(stream.close)
+    return stream
 
 
 def _readable() -> list[Callable]:
@@ -77,20 +95,14 @@ def _json_text(line: dict[str, Any], default: Callable[[Any], Any]) -> str:
     return _json_bytes(line, default).decode()
 
 
-def _text_logger(*_: Any) -> structlog.PrintLogger:
-    return structlog.PrintLogger(sys.stderr)
-
-
-def _bytes_logger(*_: Any) -> structlog.BytesLogger:
-    return structlog.BytesLogger(sys.stderr.buffer)
-
-
-def _route_standard_logging(number: int, before: list[Callable], finish: list[Callable]) -> None:
+def _route_standard_logging(
+    number: int, before: list[Callable], finish: list[Callable], stream: LineStream
+) -> None:
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*before, structlog.stdlib.add_logger_name],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -120,3 +120,26 @@ def test_an_error_of_the_http_server_keeps_its_traceback() -> None:
         facts = orjson.loads(line)
         assert (facts["event"], facts["level"]) == ("Error from 10.0.0.9", "error")
         assert "ValueError: ours" in facts["exception"]
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_no_line_stops_who_logs_it(form: str) -> None:
+    """Without anybody to read standard error loggers raise nothing, and what was lost is told to the next reader."""
+    body = (
+        "import os, sys, time\n"
+        "real = os.dup(2)\n"
+        "reader, writer = os.pipe()\n"
+        "os.close(reader)\n"
+        "os.dup2(writer, 2)\n"
+        "for _ in range(3): log.warning('unheard')\n"
+        "logging.getLogger('asyncio').warning('unheard')\n"
+        "from eventjobs.cli.log_stream import LineStream\n"
+        "import gc\n"
+        "stream = next(each for each in gc.get_objects() if isinstance(each, LineStream))\n"
+        "while stream._waiting_bytes: time.sleep(0.001)\n"
+        "os.dup2(real, 2)\n"
+        "log.warning('heard')\n"
+    )
+    told, heard = lines_of(body, form=form)
+    assert "log_lines_lost" in told and "4" in told and "error" in told
+    assert "heard" in heard and "unheard" not in heard
