@@ -108,13 +108,14 @@ class ProgramProcess:
 class CoordinatorProcess:
     """`eventjobs serve` on a directory and a free port of the loopback interface, ready for requests once made.
 
-    `restart` uses the same data and port again, so that clients find it where it was.
+    `restart` uses the same data and port again, so that clients find it where it was. `environment` is added to this
+    process's own.
     """
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.log = directory / "coordinator.log"
-        self._options = options
+        self._options, self._environment = options, environment
         self._port_file = directory / "port"
         self.port = 0
         self.process = self._start()
@@ -165,7 +166,8 @@ class CoordinatorProcess:
     def _start(self) -> ProgramProcess:
         self._port_file.unlink(missing_ok=True)
         serve = [sys.executable, "-m", "eventjobs", "serve", "--data", str(self.data), "--port", str(self.port)]
-        process = ProgramProcess([*serve, "--port-file", str(self._port_file), *self._options], self.log)
+        arguments = [*serve, "--port-file", str(self._port_file), *self._options]
+        process = ProgramProcess(arguments, self.log, self._environment)
         try:
             wait_for(lambda: self._answers(process), "the coordinator to be ready")
         except BaseException:
