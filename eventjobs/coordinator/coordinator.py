@@ -11,7 +11,7 @@ import structlog
 from eventjobs.coordinator.alarm import Alarm
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
-from eventjobs.coordinator.group_commit import GroupCommit, T, Work
+from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
@@ -25,6 +25,8 @@ from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.store.contract import Engine, Reader
 
 MAINTENANCE_SECONDS = 10.0
+DUE_TIMES_MAX = 100
+"""Times looked at one by one when jobs came due."""
 FULL_SECONDS = 5.0
 """How long a coordinator is not ready after its store had no room. Then the next request may try."""
 
@@ -45,12 +47,12 @@ class Coordinator:
         self._failure: asyncio.Future[BaseException] = self._loop.create_future()
         self._commits = GroupCommit(engine, self._committed, self._failed, writer)
         self._waiters = Waiters()
-        self._lease_requests: dict[tuple[str, str | None], LeaseRequest] = {}
+        self._lease_requests: dict[tuple[str, str], LeaseRequest] = {}
         self._log_watchers: set[asyncio.Future[None]] = set()
         self._full_until = 0.0
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
-        self._rescuer = Rescuer(self._commits, clock, self._next_expiry)
+        self._rescuer = Rescuer(self._write, clock, self._next_expiry)
         self._maintenance: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -102,11 +104,10 @@ class Coordinator:
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
         self._refuse_when_draining()
-        size = sum(len(command.payload.text) for command in commands if command.payload is not None)
-        reply = await self._write(lambda handler: handler.enqueue(commands), size)
+        reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands))
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
             self._full_until = self._loop.time() + FULL_SECONDS
-            raise Unavailable("storage_full", reply.rejection.message, retry_after_seconds=10)
+            raise Unavailable("storage_full", reply.rejection.message)
         return reply
 
     async def lease(
@@ -125,12 +126,12 @@ class Coordinator:
         """
         self._refuse_when_draining()
         deadline = self._loop.time() + wait / MICROSECONDS
-        name = (command.worker, command.request_id)
-        under_way = None if command.request_id is None else self._lease_requests.get(name)
-        if under_way is not None:
+        name = None if command.request_id is None else (command.worker, command.request_id)
+        if name is not None and (under_way := self._lease_requests.get(name)) is not None:
             return await under_way.answer(deadline, still_wanted)
         request = LeaseRequest(Waiter(command.worker, queues, kinds), deadline, still_wanted)
-        self._lease_requests[name] = request
+        if name is not None:
+            self._lease_requests[name] = request
         self._waiters.add(request.waiter)
         try:
             jobs = await self._lease(request, command, queues, kinds, max_jobs)
@@ -142,7 +143,7 @@ class Coordinator:
             return jobs
         finally:
             self._waiters.remove(request.waiter)
-            if self._lease_requests.get(name) is request:
+            if name is not None:
                 del self._lease_requests[name]
 
     async def _lease(
@@ -186,10 +187,9 @@ class Coordinator:
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
         self._refuse_when_draining()
-        size = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
-        return await self._write(lambda handler: handler.execute(commands), size)
+        return await self._write(lambda handler: handler.execute(commands), _size(commands))
 
-    async def _write(self, work: Work[T], size: int = 0) -> T:
+    async def _write(self, work: Work[T], size: int = COMMAND_BYTES) -> T:
         """Run the work in the next commit, and remember for a while when the store has no room."""
         try:
             return await self._commits.run(work, size)
@@ -235,9 +235,11 @@ class Coordinator:
     def _committed(self, effects: Effects) -> None:
         if effects.appended:
             self._wake_log_watchers()
+        if not self.draining:  # else nobody waits for jobs any more, and the next coordinator sets its own timers
+            self._wake(effects)
         report(effects)
-        if self.draining:
-            return  # nobody waits for jobs any more, and the next coordinator sets its own timers
+
+    def _wake(self, effects: Effects) -> None:
         if effects.available:
             self._waiters.offer(effects.available, effects.silent)
         if effects.next_due is not None:
@@ -257,12 +259,22 @@ class Coordinator:
             self.drain()
 
     def _jobs_came_due(self) -> None:
-        """Offer every lane that came due since the last look, then wait for the next."""
+        """Offer every lane that came due since the last look, then wait for the next. When that is too much to look at
+        on the event loop, wake everybody: each finds out for itself."""
         now = self.clock.now()
         with self._engine.read() as reader:
-            while (found := reader.next_due(self._due_seen)) is not None and found[0] <= now:
-                self._due_seen = found[0]
-                self._waiters.offer_all(found[1])
+            for _ in range(DUE_TIMES_MAX):
+                found = reader.next_due(self._due_seen)
+                if found is None or found[0] > now:
+                    break
+                self._due_seen, lanes = found
+                if lanes is None:
+                    self._waiters.wake_all()
+                else:
+                    self._waiters.offer_all(lanes)
+            else:
+                self._waiters.wake_all()
+                found = reader.next_due(now)
         self._due_seen = now
         self._due.set(None if found is None else found[0])
 
@@ -277,6 +289,12 @@ class Coordinator:
             self._schedule_maintenance()
 
         self._maintenance = self._loop.call_later(MAINTENANCE_SECONDS, maintain)
+
+
+def _size(commands: Sequence[Command]) -> int:
+    """What commands take in memory while they wait, in bytes."""
+    contents = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
+    return contents + COMMAND_BYTES * len(commands)
 
 
 def _at(command: Lease, now: int) -> Lease:

@@ -18,9 +18,11 @@ from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.coordinator.writer import MakeWriter, Steps, WriterThread
 from eventjobs.store.contract import Engine, StorageFull
 
+COMMAND_BYTES = 1_024
+"""What a command takes in memory and in a transaction beside its contents, counted into a request's size."""
 GROUP_REQUESTS_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
-"""Contents in one commit: it bounds the dirty pages of a transaction."""
+"""Commands with their contents in one commit: it bounds the dirty pages of a transaction."""
 PENDING_REQUESTS_MAX = 10_000
 PENDING_BYTES_MAX = 256 << 20
 """Beyond these the coordinator answers `overloaded` instead of letting memory grow."""
@@ -67,7 +69,7 @@ class GroupCommit:
         return self._pending
 
     async def run(self, work: Work[T], size: int = 0) -> T:
-        """Run the work in the next group and return its result after the commit. `size` is its contents' in bytes.
+        """Run the work in the next group and return its result after the commit. `size` is what it takes in bytes.
 
         Raises Unavailable when nothing was done, UnknownOutcome when that cannot be told.
         """
@@ -188,4 +190,4 @@ class GroupCommit:
 
 
 def _unavailable(full: StorageFull) -> Unavailable:
-    return Unavailable("storage_full", str(full), retry_after_seconds=10)
+    return Unavailable("storage_full", str(full))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
 from eventjobs.coordinator.alarm import Alarm
 from eventjobs.coordinator.clock import Clock
-from eventjobs.coordinator.group_commit import GroupCommit
+from eventjobs.coordinator.group_commit import Work
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import MICROSECONDS
 
@@ -24,10 +24,12 @@ log = structlog.get_logger("eventjobs.rescuer")
 
 
 class Rescuer:
-    """Sleeps until the earliest expiry, then sweeps. `next_expiry` reads it from the store."""
+    """Sleeps until the earliest expiry, then sweeps by `write`. `next_expiry` reads it from the store."""
 
-    def __init__(self, commits: GroupCommit, clock: Clock, next_expiry: Callable[[], int | None]) -> None:
-        self._commits, self._clock, self._next_expiry = commits, clock, next_expiry
+    def __init__(
+        self, write: Callable[[Work[int]], Awaitable[int]], clock: Clock, next_expiry: Callable[[], int | None]
+    ) -> None:
+        self._write, self._clock, self._next_expiry = write, clock, next_expiry
         self._alarm = Alarm(clock, self._start_sweep)
         self._sweep: asyncio.Task | None = None
 
@@ -36,31 +38,33 @@ class Rescuer:
         self._alarm.set(expiry)
 
     async def stop(self) -> None:
-        self._alarm.stop()
         if self._sweep is not None:
             self._sweep.cancel()
             await asyncio.gather(self._sweep, return_exceptions=True)
+        self._alarm.stop()
 
     def _start_sweep(self) -> None:
         if self._sweep is None or self._sweep.done():
             self._sweep = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
+        expiry = None
         try:
             expiry = self._next_expiry()
             while expiry is not None and expiry <= self._clock.now():
                 now = self._clock.now()
-                await self._commits.run(lambda handler, now=now: handler.expire(now, SWEEP_JOBS))
+                await self._write(lambda handler, now=now: handler.expire(now, SWEEP_JOBS))
                 expiry = self._next_expiry()
         except Unavailable as error:
-            if error.code == "shutting_down":
-                return  # the next coordinator sweeps
-            log.warning("sweep_put_off", reason=str(error))
-            expiry = self._clock.now() + RETRY_AFTER
+            expiry = None
+            if error.code != "shutting_down":  # else the next coordinator sweeps
+                expiry = self._clock.now() + RETRY_AFTER
+                log.warning("sweep_put_off", reason=str(error))
         except UnknownOutcome:
-            return
+            expiry = None
         except Exception:
-            log.exception("sweep_failed")
             expiry = self._clock.now() + RETRY_AFTER_FAILURE
-        self._sweep = None
-        self._alarm.set(expiry)
+            log.exception("sweep_failed")
+        finally:
+            self._sweep = None
+            self._alarm.set(expiry)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from eventjobs.coordinator import group_commit
 from eventjobs.coordinator.coordinator import FULL_SECONDS, MAINTENANCE_SECONDS, Coordinator
 from eventjobs.coordinator.replies import BatchRejected, Unavailable, UnknownOutcome
 from eventjobs.domain.job import State
@@ -60,6 +61,57 @@ def test_a_full_disk_is_told_and_passes(play):
         assert (await stage.enqueue()).version == 1
         await asyncio.sleep(FULL_SECONDS)
         assert coordinator.ready
+
+    play(scene)
+
+
+def test_lines_that_cannot_be_logged_keep_nobody_waiting(play, monkeypatch):
+    """Telling of a commit is the last of what follows it: those who wait are woken although it fails."""
+
+    def broken(_) -> None:
+        raise OSError("nobody reads")
+
+    async def scene(stage):
+        await stage.start()
+        waiting = stage.poll()
+        later = stage.poll(kinds=["later"])
+        await stage.settle()
+        monkeypatch.setattr("eventjobs.coordinator.coordinator.report", broken)
+        await stage.enqueue()
+        await stage.enqueue(kind="later", delay=b.seconds(10))
+        assert [len(await poll) for poll in (waiting, later)] == [1, 1]
+        await asyncio.sleep(60)
+        assert [record.event.type for record in stage.records()].count("lease_expired") == 2
+        assert {str(context["exception"]) for context in stage.errors} == {"nobody reads"}
+        stage.errors.clear()
+
+    play(scene)
+
+
+def test_commands_that_wait_are_bounded_by_what_they_take(play, monkeypatch):
+    """Each command counts, enqueue or other, also without contents; with them it is more."""
+    monkeypatch.setattr(group_commit, "PENDING_BYTES_MAX", 10 * group_commit.COMMAND_BYTES)
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        now = stage.clock.now()
+        jobs = [b.enqueue(b.an_id(number), now=now, payload=None) for number in range(1, 11)]
+        cancels = [b.cancel(job.job_id, now=now) for job in jobs]
+        for write, commands in ((coordinator.enqueue, jobs), (coordinator.execute, cancels)):
+            with pytest.raises(Unavailable, match="waiting to be written"):
+                await write([*commands, commands[0]])
+            assert len(await write(commands)) == 10
+        heavy = b.enqueue(b.an_id(11), now=now, payload=b.content("x" * 100))
+        with pytest.raises(Unavailable, match="waiting to be written"):
+            await coordinator.enqueue([*jobs[:9], heavy])
+        stage.engine.close_gate()
+        waiting = asyncio.create_task(coordinator.execute(cancels))
+        await stage.engine.somebody_at_gate()
+        with pytest.raises(Unavailable, match="waiting to be written"):
+            await stage.lease()
+        stage.engine.open_gate()
+        await waiting
+        assert await stage.lease() == []
 
     play(scene)
 

@@ -136,7 +136,6 @@ def test_no_room_for_one_is_no_trouble_for_the_others(play):
         tasks = await one_group(stage, enqueuing(1), raising(StorageFull("no room")), enqueuing(2))
         refusal = tasks.pop(1).exception()
         assert isinstance(refusal, Unavailable) and refusal.code == "storage_full" and "no room" in str(refusal)
-        assert refusal.retry_after_seconds > 0
         assert [task.result() for task in tasks] == [b.an_id(1), b.an_id(2)]
 
     play(scene)
@@ -272,6 +271,25 @@ def test_too_much_that_waits_is_refused(play, monkeypatch, count, size):
         await asyncio.gather(*tasks)
         assert await commits.run(enqueuing(99), size) == b.an_id(99)
         assert len(stage.records()) == len(tasks) + 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("error", [ValueError("ours"), StorageFull("no room")])
+def test_what_failed_gives_its_bytes_back(play, monkeypatch, error):
+    """However often requests fail, at their work or at the commit, there is room for the next afterwards."""
+    monkeypatch.setattr(group_commit, "PENDING_BYTES_MAX", 200)
+
+    async def scene(stage):
+        commits = stage.group_commit()
+        for _ in range(5):
+            with pytest.raises((ValueError, Unavailable), match=str(error)):
+                await commits.run(raising(error), 150)
+        stage.engine.failures.extend([StorageFull("at the commit")] * 5)
+        for _ in range(5):
+            with pytest.raises(Unavailable, match="at the commit"):
+                await commits.run(enqueuing(1), 150)
+        assert await commits.run(enqueuing(1), 150) == b.an_id(1)
 
     play(scene)
 

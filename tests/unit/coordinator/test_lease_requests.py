@@ -122,3 +122,17 @@ def test_requests_of_one_id_fail_together(play):
             await again
 
     play(scene)
+
+
+def test_requests_without_an_id_are_each_on_their_own(play):
+    """Without an id nothing tells two requests of a worker to be one: each waits for itself, and is not kept."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        polls = [stage.poll(request_id=None) for _ in range(2)]
+        await stage.settle()
+        assert coordinator._lease_requests == {}
+        jobs = [await stage.enqueue() for _ in range(2)]
+        assert [[each.id for each in await poll] for poll in polls] == [[job.id] for job in jobs]
+
+    play(scene)

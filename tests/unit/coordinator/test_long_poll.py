@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from eventjobs.coordinator.group_commit import GROUP_REQUESTS_MAX
 from eventjobs.coordinator.replies import Unavailable
 from eventjobs.store.contract import StorageFull
 from eventjobs.testing import builders as b
@@ -135,6 +136,31 @@ def test_a_batch_wakes_as_many_as_it_has_jobs(play):
         await stage.enqueue_all({}, {}, {})
         await stage.settle()
         assert [poll.done() for poll in polls] == [True, True, True, False]
+
+    play(scene)
+
+
+def test_a_job_of_a_full_group_wakes_who_waits(play):
+    """What happened in a group of as many requests as go into one is known to those who wait for it."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        waiting = stage.poll(queues=["wanted"])
+        await stage.settle()
+        stage.engine.close_gate()
+        first = asyncio.create_task(stage.enqueue())
+        await stage.engine.somebody_at_gate()
+        queues = ["wanted", *["default"] * (GROUP_REQUESTS_MAX - 1)]
+        group = [asyncio.create_task(stage.enqueue(queue=queue)) for queue in queues]
+        await asyncio.sleep(0)
+        assert coordinator.pending == GROUP_REQUESTS_MAX + 1
+        stage.engine.calls.clear()
+        stage.engine.open_gate()
+        await asyncio.gather(first, *group)
+        assert stage.engine.calls[:2] == ["begin", "commit"]
+        async with asyncio.timeout(1):
+            assert len(await waiting) == 1
+        assert stage.engine.calls.count("commit") == 2, "one of them all, and one of the lease"
 
     play(scene)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from structlog.testing import capture_logs
 
 from eventjobs.coordinator import rescuer
+from eventjobs.coordinator.coordinator import FULL_SECONDS
 from eventjobs.domain.job import State
 from eventjobs.store.contract import Corrupt, StorageFull
 from eventjobs.testing import builders as b
@@ -86,6 +88,47 @@ def test_a_full_disk_puts_a_sweep_off_and_no_longer(play):
         ((_, time),) = expirations(stage)
         assert b.at(35) <= time <= b.at(35.01)
         assert [line["event"] for line in lines if line["event"] == "sweep_put_off"] == ["sweep_put_off"] * 5
+
+    play(scene)
+
+
+def test_a_full_disk_that_a_sweep_meets_makes_the_coordinator_not_ready(play):
+    """What the sweep finds out about the store is known to all, for as long as if a request had found it out."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        await stage.enqueue()
+        await stage.lease(duration=b.seconds(30))
+        stage.engine.failures.append(StorageFull("no room"))
+        await asyncio.sleep(29.9)
+        assert coordinator.ready
+        await asyncio.sleep(0.2)
+        assert not coordinator.ready
+        await asyncio.sleep(FULL_SECONDS)
+        assert coordinator.ready
+
+    play(scene)
+
+
+def test_a_line_that_cannot_be_logged_ends_no_sweeping(play, monkeypatch):
+    """A sweep that could not even tell why it was put off is tried again all the same."""
+
+    def broken(*_, **__) -> None:
+        raise OSError("nobody reads")
+
+    async def scene(stage):
+        await stage.start()
+        await stage.enqueue()
+        await stage.lease(duration=b.seconds(30))
+        stage.engine.failures.append(StorageFull("no room"))
+        with monkeypatch.context() as patch:
+            patch.setattr(rescuer.log, "warning", broken, raising=False)
+            await asyncio.sleep(30.5)
+        await asyncio.sleep(1)
+        assert len(expirations(stage)) == 1
+        gc.collect()
+        assert ["nobody reads"] == [str(context["exception"]) for context in stage.errors]
+        stage.errors.clear()
 
     play(scene)
 
