@@ -8,20 +8,19 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from eventjobs.client.requests import Completion, Failure
+from eventjobs.domain.limits import LEASE_JOBS_MAX
 from eventjobs.worker.context import JobContext
-from eventjobs.worker.settings import BATCH_ITEMS_MAX
 
 
 @define(eq=False)
 class Held:
     """A job this worker has, or had, the lease of.
 
-    `granted_at` is a time of the event loop's clock. `outcome` is set once the handler has ended with something to
-    send; from then on only the answer to that decides about the job. `duration` is the handler's, in seconds.
+    `outcome` is set once the handler has ended with something to send; from then on only the answer to that decides
+    about the job. `duration` is the handler's, in seconds.
     """
 
     job: JobContext
-    granted_at: float
     is_async: bool = True
     task: asyncio.Task | None = None
     outcome: Completion | Failure | None = None
@@ -82,7 +81,7 @@ class Holdings:
     @property
     def free_slots(self) -> int:
         """How many jobs can be taken now: as many as handlers can start, fewer when many outcomes wait to be sent."""
-        return min(self.concurrency - len(self._running), 2 * self.concurrency - len(self._held), BATCH_ITEMS_MAX)
+        return min(self.concurrency - len(self._running), 2 * self.concurrency - len(self._held), LEASE_JOBS_MAX)
 
     def add(self, held: Held) -> None:
         """A job was leased and its handler starts."""

@@ -9,11 +9,12 @@ import structlog
 from eventjobs.client.answers import ItemResult
 from eventjobs.client.errors import Refused
 from eventjobs.client.requests import Renewal
+from eventjobs.domain.limits import BATCH_JOBS_MAX
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Held, Holdings
 from eventjobs.worker.outage import Outage
 from eventjobs.worker.refusals import CANCELED, is_canceled
-from eventjobs.worker.settings import BATCH_ITEMS_MAX, Settings
+from eventjobs.worker.settings import Settings
 
 
 class Keeper:
@@ -66,8 +67,8 @@ class Keeper:
 
     async def _renew_all(self) -> None:
         everything = list(self._holdings)
-        for start in range(0, len(everything), BATCH_ITEMS_MAX):
-            batch = everything[start : start + BATCH_ITEMS_MAX]
+        for start in range(0, len(everything), BATCH_JOBS_MAX):
+            batch = everything[start : start + BATCH_JOBS_MAX]
             try:
                 answers = await self._outage.insist(lambda batch=batch: self._renew(batch))
             except Refused as refusal:

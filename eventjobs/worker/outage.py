@@ -15,6 +15,10 @@ T = TypeVar("T")
 
 PAUSE_FIRST_SECONDS = 0.1
 PAUSE_LONGEST_SECONDS = 5.0
+ASKED_LONGEST_SECONDS = 10.0
+"""The longest Retry-After that is heeded: a third of a lease's usual length, so that none is lost for it."""
+ASKED_SPREAD = 0.25
+"""By how much of itself a Retry-After is stretched at most, so that workers do not come back all at once."""
 
 
 def is_away(error: EventjobsError) -> bool:
@@ -36,14 +40,17 @@ class Outage:
         self._since: float | None = None
 
     async def insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer, after as many attempts as it takes. Raises Refused when the coordinator says no."""
+        """The answer, after as many attempts as it takes. Raises Refused when the coordinator says no, and
+        InvalidValue when what is to be said cannot be sent.
+        """
         failures = 0
         while True:
             try:
                 answer = await ask()
             except EventjobsError as error:
                 if not is_away(error):
-                    self._answered()
+                    if isinstance(error, Refused):  # unlike a value that could not be sent at all
+                        self._answered()
                     raise
                 self._not_answered(error)
                 await asyncio.sleep(self.pause_seconds(failures, error))
@@ -55,8 +62,11 @@ class Outage:
     def pause_seconds(self, failures: int, error: EventjobsError | None = None) -> float:
         """How long to wait after so many failures before this one: doubling with jitter, not before a Retry-After."""
         bound = min(PAUSE_LONGEST_SECONDS, PAUSE_FIRST_SECONDS * 2 ** min(failures, 10))
-        asked = getattr(error, "retry_after_seconds", None) or 0.0
-        return max(bound, min(asked, PAUSE_LONGEST_SECONDS)) * self._rng.uniform(0.5, 1.0)
+        pause = bound * self._rng.uniform(0.5, 1.0)
+        if not isinstance(error, Unavailable) or error.retry_after_seconds is None:
+            return pause
+        asked = min(error.retry_after_seconds, ASKED_LONGEST_SECONDS)
+        return max(pause, asked * self._rng.uniform(1.0, 1.0 + ASKED_SPREAD))
 
     def _not_answered(self, error: EventjobsError) -> None:
         if self._since is None:

@@ -29,6 +29,7 @@ class RetryIn(Exception):
     __module__ = PUBLIC_HOME
 
     def __init__(self, seconds: float, message: str = "") -> None:
+        seconds = float(seconds)  # a Decimal, say, is within bounds but has no JSON
         if not 0 <= seconds <= RETRY_DELAY_SECONDS_MAX:
             raise ValueError(f"a retry delay is between 0 and {RETRY_DELAY_SECONDS_MAX} seconds, unlike {seconds}")
         super().__init__(message or f"to be tried again in {seconds} s")

@@ -38,7 +38,7 @@ class Runner:
         """Run the handler for a job that was just leased."""
         handler = self._handlers.of(job.kind)
         loop = asyncio.get_running_loop()
-        held = Held(JobContext(job), loop.time(), handler.is_async)
+        held = Held(JobContext(job), handler.is_async)
         self._holdings.add(held)
         held.task = loop.create_task(self._run(held, handler), name=f"eventjobs-job-{job.id}")
         held.task.add_done_callback(lambda task: self._ended(held, task))

@@ -8,8 +8,6 @@ from attrs.validators import and_, ge, le, min_len, optional
 from eventjobs.client.checks import names, number, whole
 from eventjobs.domain.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, WAIT_SECONDS_MAX
 
-BATCH_ITEMS_MAX = 1_000
-"""Items of one bulk request, and so the most jobs one lease request may ask for."""
 SETTLE_BYTES_MAX = 8 << 20
 """Size of one settle request, about: half of what a coordinator accepts."""
 STOP_CANCEL_SECONDS = 1.0

@@ -9,23 +9,27 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from eventjobs.client.answers import ItemResult
-from eventjobs.client.errors import Refused
+from eventjobs.client.errors import InvalidValue, Refused
 from eventjobs.client.requests import Completion, Failure
+from eventjobs.domain.limits import BATCH_JOBS_MAX
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Held, Holdings
 from eventjobs.worker.outage import Outage
 from eventjobs.worker.outcomes import refused_result, size_of
 from eventjobs.worker.refusals import CANCELED, is_canceled
-from eventjobs.worker.settings import BATCH_ITEMS_MAX, SETTLE_BYTES_MAX
+from eventjobs.worker.settings import SETTLE_BYTES_MAX
 
 REASON_LENGTH_MAX = 300
 """Characters of an error's message in a log line; all of it is with the job."""
+
+UNSENDABLE = "invalid_value"
+"""The code, in the log, of an outcome that never reached the coordinator because it has no JSON."""
 
 Send = Callable[[Sequence[Completion] | Sequence[Failure]], Awaitable[Sequence[ItemResult]]]
 
 
 class Settler:
-    """Two lanes, one for completions and one for failures, so that neither waits for the other."""
+    """Two sendings, one for completions and one for failures, so that neither waits for the other."""
 
     def __init__(
         self,
@@ -36,19 +40,19 @@ class Settler:
     ) -> None:
         self._holdings = holdings
         self._log = log
-        self._completions = Lane(coordinator.complete_many, outage, self._settled, self._refused)
-        self._failures = Lane(coordinator.fail_many, outage, self._settled, self._refused)
+        self._completions = Sending(coordinator.complete_many, outage, self._settled, self._refused)
+        self._failures = Sending(coordinator.fail_many, outage, self._settled, self._refused)
 
     def settle(self, held: Held) -> None:
         """Send the outcome of a job soon. The job is held until the coordinator has answered."""
-        lane = self._completions if isinstance(held.outcome, Completion) else self._failures
-        lane.put(held)
+        sending = self._completions if isinstance(held.outcome, Completion) else self._failures
+        sending.put(held)
 
     async def run(self) -> None:
         """Send until canceled."""
-        async with asyncio.TaskGroup() as lanes:
-            lanes.create_task(self._completions.run())
-            lanes.create_task(self._failures.run())
+        async with asyncio.TaskGroup() as sendings:
+            sendings.create_task(self._completions.run())
+            sendings.create_task(self._failures.run())
 
     def _settled(self, held: Held, result: ItemResult) -> None:
         self._holdings.remove(held)
@@ -67,9 +71,10 @@ class Settler:
             said |= {"error": error["type"], "reason": error["message"][:REASON_LENGTH_MAX]}
             self._log.warning("job_failed", **said, outcome=result.state)
 
-    def _refused(self, held: Held, refusal: Refused) -> None:
-        """The coordinator does not take the outcome as it is. A result becomes a failure that says so."""
-        self._log.error("outcome_invalid", **held.describe(), code=refusal.code, reason=str(refusal))
+    def _refused(self, held: Held, refusal: Refused | InvalidValue) -> None:
+        """The outcome is not taken, or cannot be sent, as it is. A result becomes a failure that says so."""
+        code = refusal.code if isinstance(refusal, Refused) else UNSENDABLE
+        self._log.error("outcome_invalid", **held.describe(), code=code, reason=str(refusal))
         if isinstance(held.outcome, Completion):
             held.outcome = refused_result(held.outcome, str(refusal))
             self.settle(held)
@@ -77,7 +82,7 @@ class Settler:
             self._holdings.remove(held)  # its lease will run out
 
 
-class Lane:
+class Sending:
     """Outcomes of one sort, in order, one request at a time."""
 
     def __init__(
@@ -85,7 +90,7 @@ class Lane:
         send: Send,
         outage: Outage,
         settled: Callable[[Held, ItemResult], None],
-        refused: Callable[[Held, Refused], None],
+        refused: Callable[[Held, Refused | InvalidValue], None],
     ) -> None:
         self._send = send
         self._outage = outage
@@ -111,7 +116,7 @@ class Lane:
         """What waits, as much as fits one request, but at least one."""
         batch = [self._waiting.popleft()]
         size = size_of(batch[0].outcome)
-        while self._waiting and len(batch) < BATCH_ITEMS_MAX:
+        while self._waiting and len(batch) < BATCH_JOBS_MAX:
             size += size_of(self._waiting[0].outcome)
             if size > SETTLE_BYTES_MAX:
                 break
@@ -119,11 +124,14 @@ class Lane:
         return batch
 
     async def _deliver(self, batch: list[Held]) -> None:
-        """Send until there is an answer. A batch that is refused whole is halved until the culprit stands alone."""
+        """Send until there is an answer.
+
+        A batch that is refused whole, or cannot be sent, is halved until the culprit stands alone.
+        """
         outcomes = [held.outcome for held in batch]
         try:
             results = await self._outage.insist(lambda: self._send(outcomes))
-        except Refused as refusal:
+        except (Refused, InvalidValue) as refusal:
             if len(batch) == 1:
                 self._refused(batch[0], refusal)
                 return

@@ -113,8 +113,7 @@ class Shift:
         except Refused as refusal:
             self._log.warning("recovery_refused", code=refusal.code)
             return
-        now = asyncio.get_running_loop().time()
-        await asyncio.gather(*(self._release(Held(JobContext(job), now)) for job in jobs))
+        await asyncio.gather(*(self._release(Held(JobContext(job))) for job in jobs))
 
     async def _release(self, held: Held) -> None:
         job = held.job

@@ -165,8 +165,14 @@ class Worker:
     def request_stop(self) -> None:
         """Ask the worker to stop in good order, without waiting. From any thread, and before it runs as well."""
         self._stop_requested = True
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        loop = self._loop  # read once: the worker may end meanwhile, in its own thread
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._stopping.set)
+        except RuntimeError:
+            if not loop.is_closed():  # closed: the worker has ended
+                raise
 
     def _stop_on_signal(self) -> None:
         self._signaled = True

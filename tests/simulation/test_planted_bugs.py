@@ -26,7 +26,7 @@ from eventjobs.worker.context import JobContext
 from eventjobs.worker.fetcher import Fetcher
 from eventjobs.worker.keeper import Keeper
 from eventjobs.worker.settings import Settings
-from eventjobs.worker.settler import Lane
+from eventjobs.worker.settler import Sending
 
 
 def token_not_compared(plant):
@@ -181,7 +181,7 @@ def outcome_dropped_in_an_outage(plant):
         for held, result in zip(batch, results, strict=True):
             self._settled(held, result)
 
-    plant.setattr(Lane, "_deliver", wrong)
+    plant.setattr(Sending, "_deliver", wrong)
 
 
 BUGS = [

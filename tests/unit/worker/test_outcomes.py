@@ -7,6 +7,8 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
@@ -109,6 +111,14 @@ def test_handlers_can_decide_about_the_retry(raised):
     assert not raised(GiveUp("bad address")).retry
     later = raised(RetryIn(90.5, "rate limited"))
     assert (later.retry, later.retry_in_seconds, later.error["message"]) == (True, 90.5, "rate limited")
+
+
+@pytest.mark.parametrize("seconds", [Decimal("1.5"), Fraction(3, 2)])
+def test_a_delay_may_be_any_sort_of_number(raised, seconds):
+    """What is sent is one that JSON has."""
+    later = raised(RetryIn(seconds))
+    assert (type(later.retry_in_seconds), later.retry_in_seconds) == (float, 1.5)
+    assert b'"retry_in_seconds":1.5' in later.text()
 
 
 def test_decisions_survive_a_process_pool():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from eventjobs.client import Problem, TooLarge
+from eventjobs import RetryIn
+from eventjobs.client import InvalidValue, Problem, TooLarge
 
 
 def test_a_lone_outcome_is_sent_at_once(play):
@@ -124,6 +125,46 @@ def test_a_failure_that_is_refused_is_told_and_let_go(play, not_found):
         del stage.coordinator.refuse["fail"]
         await stage.coordinator.until(lambda: row.state == "failed")
         assert row.log == ["leased", "expired", "leased", "failed"]
+
+    play(scene, lease_seconds=5, grace_seconds=0)
+
+
+def test_an_outcome_that_cannot_be_sent_ends_no_worker(play):
+    """It is told and let go; those beside it in the batch are settled, and the worker goes on."""
+
+    class Soon(RetryIn):
+        """A delay that was put in after the bounds were looked at."""
+
+        def __init__(self) -> None:
+            super().__init__(1)
+            self.seconds = {1}
+
+    def write(failures):
+        try:
+            [each.text() for each in failures]
+        except InvalidValue as error:  # as the client says it, before anything is sent
+            return error
+        return None
+
+    async def scene(stage):
+        @stage.worker.handler("work")
+        async def work(job):
+            if job.payload == "bad" and job.attempt == 1:
+                raise Soon
+            raise ValueError("no")
+
+        stage.coordinator.refuse["fail"] = write
+        rows = [stage.coordinator.add("work", payload) for payload in ("good", "bad", "good")]
+        gate = stage.coordinator.gate("fail")
+        stage.start()
+        await asyncio.sleep(1)
+        gate.set()
+        await stage.coordinator.until(lambda: all(row.state == "failed" for row in rows))
+        assert rows[1].log == ["leased", "expired", "leased", "failed"]
+        (line,) = stage.said("outcome_invalid")
+        assert (line["job_id"], line["code"]) == (rows[1].id, "invalid_value")
+        assert "retry_in_seconds" in line["reason"]
+        assert not stage.serving.done()
 
     play(scene, lease_seconds=5, grace_seconds=0)
 

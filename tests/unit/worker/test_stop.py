@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from eventjobs import Worker
+
 
 def test_handlers_may_finish_within_the_time_of_grace(play):
     """No more jobs are taken; what runs and ends in time is completed."""
@@ -95,6 +97,35 @@ def test_a_thread_that_does_not_end_holds_nothing_up(play):
 
     play(scene, real=True, grace_seconds=0.1)
     leave.set()
+
+
+def test_the_threads_end_with_the_worker(play):
+    """A program that starts and stops workers does not gather threads, whatever they ran last."""
+
+    def threads():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("eventjobs-handler-")]
+
+    before = set(threads())
+    ours = []
+
+    async def scene(stage):
+        together = threading.Barrier(3)
+
+        @stage.worker.handler("work")
+        def work(job):
+            together.wait(20)
+
+        rows = [stage.coordinator.add("work") for _ in range(3)]
+        stage.start()
+        await stage.coordinator.until(lambda: all(row.state == "succeeded" for row in rows))
+        ours.extend(thread for thread in threads() if thread not in before)
+        assert len(ours) == 3
+        await stage.stop()
+
+    play(scene, real=True)
+    for thread in ours:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in ours)
 
 
 def test_a_handler_that_returns_when_told_to_stop_has_not_succeeded(play):
@@ -248,6 +279,32 @@ def test_a_worker_can_be_asked_from_another_thread(play):
         assert stage.said("worker_stopped")
 
     play(scene, real=True)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_request_to_stop_may_meet_the_end_of_the_worker(closed):
+    """The worker may end, and its loop be closed, while another thread asks it to stop."""
+
+    class Ending(Worker):
+        """A worker that has ended by the second time somebody looks."""
+
+        @property
+        def _loop(self):
+            loop, self._shown = self._shown, None
+            return loop
+
+        @_loop.setter
+        def _loop(self, loop):
+            self._shown = loop
+
+    worker = Ending()
+    worker._loop = loop = asyncio.new_event_loop()
+    try:
+        if closed:
+            loop.close()
+        worker.request_stop()
+    finally:
+        loop.close()
 
 
 def test_canceling_serve_cancels_the_handlers(play):
