@@ -24,6 +24,10 @@ class Faults:
         else:
             self._left_out += 1
 
+    def leave_out(self, number: int) -> None:
+        """Count faults that are not listed, after as many as are listed at most."""
+        self._left_out += number
+
     def refuse_if_any(self) -> None:
         """Raise the refusal when there is anything to refuse for."""
         if self._errors:

@@ -7,7 +7,9 @@ finds the others; nothing may be made of the values before `Faults.refuse_if_any
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -16,7 +18,7 @@ from eventjobs.api.faults import Faults, Unfit
 from eventjobs.api.json_depth import deeper_than
 from eventjobs.api.problems import Problem, Refused
 from eventjobs.api.values import UNREADABLE, Check
-from eventjobs.domain.limits import CONTENT_BYTES_MAX, JSON_DEPTH_MAX
+from eventjobs.domain.limits import CONTENT_BYTES_MAX, FAULTS_REPORTED_MAX, JSON_DEPTH_MAX
 
 T = TypeVar("T")
 
@@ -115,31 +117,49 @@ class Members:
 
     def end(self) -> None:
         """Say that every field was asked for: what is left is unknown."""
-        for field in self._members:
+        for field in islice(self._members, FAULTS_REPORTED_MAX):
             self.fault(field, "is no field of this object")
+        self._faults.leave_out(max(0, len(self._members) - FAULTS_REPORTED_MAX))
 
     def _items(self, field: str, least: int, most: int) -> Iterator[tuple[str, msgspec.Raw]]:
         """Path and text of the items of a list; those beyond the limit are not looked at."""
         raw = self._members.pop(field)
         try:
-            items = _list.decode(raw)
+            items = _items_up_to(most + 1, raw)
         except msgspec.ValidationError:
             self.fault(field, "must be a list")
             return
         if not least <= len(items) <= most:
-            self.fault(field, f"must have {least} to {most} items; it has {len(items)}")
+            has = "more" if len(items) > most else len(items)
+            self.fault(field, f"must have {least} to {most} items; it has {has}")
         path = f"{self._path}.{field}" if self._path else field
         for index, item in enumerate(items[:most]):
             yield f"{path}[{index}]", item
 
 
+def _items_up_to(most: int, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:
+    """The items of a list, and of a longer one the first `most`: those beyond are passed over without being made."""
+    if bytes(raw).count(b",") < most:
+        return _list.decode(raw)
+    items = msgspec.structs.astuple(_beginning_of_list(most).decode(raw))
+    return items[: items.index(None)] if items[-1] is None else items
+
+
+@cache
+def _beginning_of_list(length: int) -> msgspec.json.Decoder:
+    """Reads a list as a struct of `length` fields: what is missing is None, what is beyond is skipped."""
+    fields = [(f"item_{index}", msgspec.Raw, None) for index in range(length)]
+    return msgspec.json.Decoder(msgspec.defstruct("BeginningOfList", fields, array_like=True))
+
+
 def _decoded(raw: msgspec.Raw) -> object:
+    """The value as a check takes it. No check takes a list or an object, which therefore are not made."""
+    if bytes(raw).startswith((b"[", b"{")):
+        return UNREADABLE
     try:
         return _value.decode(raw)
     except msgspec.ValidationError:  # the syntax was checked: a number is beyond what can be read
         return _out_of_range(bytes(raw))
-    except RecursionError:
-        return UNREADABLE
 
 
 def _out_of_range(literal: bytes) -> float:

@@ -1,6 +1,6 @@
 """What single values of a request must be. A check takes what was sent and gives the value meant, or raises Unfit.
 
-A JSON value arrives as bool, int, float, str, list or dict; one that is nested too deep to be read, as UNREADABLE.
+A JSON value arrives as bool, int, float or str; a list or an object, which no check takes, as UNREADABLE.
 A boolean is no integer, and neither is 1.0.
 """
 

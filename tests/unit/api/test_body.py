@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eventjobs.api import members
 from eventjobs.api.body import parse
 from eventjobs.api.faults import Faults
 from eventjobs.domain.limits import BATCH_JOBS_MAX, FAULTS_REPORTED_MAX
@@ -93,3 +94,25 @@ def test_a_refusal_does_not_grow_without_bound(problem_of):
     errors = problem_of(faults.refuse_if_any).more["errors"]
     assert len(errors) == FAULTS_REPORTED_MAX + 1
     assert errors[-1] == {"path": "", "message": "and 5 faults more"}
+
+
+@pytest.mark.parametrize("value", [b"[%s1]" % (b"1," * 500_000), b'{"a":[%s1]}' % (b"[]," * 500_000)])
+def test_lists_and_objects_are_no_scalars_and_are_not_made(faults_of, enqueue, monkeypatch, value):
+    """A field that takes a number or a text is refused by the first character of what stands there."""
+    monkeypatch.setattr(members, "_value", None)
+    assert set(faults_of(enqueue, b'{"payload":1,"kind":%s,"priority":%s}' % (value, value))) == {"kind", "priority"}
+
+
+@pytest.mark.parametrize("item", [b"{}", b'{"a":"1,2,3"}', b"[1,[2,3]]"])
+@pytest.mark.parametrize("number", [0, 1, 3, 4, 5, 50_000])
+def test_no_more_items_of_a_list_are_made_than_are_allowed(monkeypatch, item, number):
+    """Commas within the items do not count; what is beyond is told, and passed over."""
+    made, all_items = [], members._items_up_to
+    monkeypatch.setattr(members, "_items_up_to", lambda *given: made.append(all_items(*given)) or made[-1])
+    faults = Faults()
+    parse(b'{"jobs":[%s]}' % b" , ".join([item] * number), faults).require_objects("jobs", 4)
+    assert [bytes(each) for each in made[0]] == [item] * min(number, 5)
+    told = [] if number <= 4 else [{"path": "jobs", "message": "must have 0 to 4 items; it has more"}]
+    faults.add("", "so that there is one")
+    errors = faults.refusal().problem.more["errors"]
+    assert [each for each in errors if each["path"] == "jobs"] == told
