@@ -10,8 +10,8 @@ from eventjobs.testing.simulation.many import Tally, run_many
 from eventjobs.testing.simulation.story import run_seed
 
 LINES_TOLD = 60
-TOLD_OF_EACH = 5
-"""Broken runs whose end is printed; the others are named."""
+TOLD_AT_LENGTH = 5
+"""Broken runs whose end is printed; of the others only what they broke."""
 TELL_SECONDS = 5.0
 
 
@@ -26,9 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.seeds == 1:
         return _one(asked.first)
-    tally = run_many(asked.first, asked.seeds, asked.processes, _Progress(asked.seeds))
-    for broken in tally.broken[:TOLD_OF_EACH]:
-        _say(broken.told(asked.lines))
+    tally = run_many(asked.first, asked.seeds, asked.processes, _Progress(asked.seeds, asked.lines))
     if asked.seen:
         _say("\n".join(f"{count:9} {sort}" for sort, count in sorted(tally.seen.items())))
     _say(f"{tally.jobs:,} jobs, {tally.records:,} records and {tally.seconds / 3600:,.1f} hours were simulated")
@@ -45,13 +43,16 @@ def _one(seed: int) -> int:
 
 
 class _Progress:
-    """Says how far it is, every few seconds and at the end."""
+    """Says how far it is, every few seconds and at the end; and what is broken at once."""
 
-    def __init__(self, seeds: int) -> None:
-        self._seeds = seeds
-        self._told_at = 0.0
+    def __init__(self, seeds: int, lines: int) -> None:
+        self._seeds, self._lines = seeds, lines
+        self._told_at, self._told = 0.0, 0
 
     def __call__(self, tally: Tally, seconds: float) -> None:
+        for broken in tally.broken[self._told :]:
+            _say(broken.told(self._lines if self._told < TOLD_AT_LENGTH else 0))
+            self._told += 1
         if seconds - self._told_at >= TELL_SECONDS or tally.seeds == self._seeds:
             self._told_at = seconds
             pace = 60 * tally.seeds / seconds

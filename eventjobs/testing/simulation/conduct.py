@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 
 from eventjobs.testing.simulation.messages import Item, Message
@@ -9,13 +11,13 @@ from eventjobs.testing.simulation.verdict import Verdict
 
 
 class Conduct:
-    """Watches over handlers and what is sent of their outcomes. A worker is named with its program."""
+    """Watches over handlers and what is sent of their outcomes. `now` is the time of the event loop."""
 
-    def __init__(self, verdict: Verdict) -> None:
-        self._verdict = verdict
+    def __init__(self, verdict: Verdict, now: Callable[[], float]) -> None:
+        self._verdict, self._now = verdict, now
         self._started: set[Item] = set()
         self._ended: dict[Item, bool] = {}
-        self._lost: set[tuple[str, Item]] = set()
+        self._lost_at: dict[tuple[str, Item], float] = {}
         self.running: dict[str, int] = {}
 
     def handler_starts(self, worker: str, item: Item) -> None:
@@ -25,9 +27,9 @@ class Conduct:
         self.running[worker] = self.running.get(worker, 0) + 1
 
     def handler_ends(self, worker: str, item: Item) -> None:
-        """A handler ends. What comes of it may be sent unless its lease was known to be lost by then."""
+        """A handler ends. What comes of it may be sent unless its lease was known to be lost before that moment."""
         self.running[worker] -= 1
-        self._ended[item] = (worker, item) not in self._lost
+        self._ended[item] = self._lost_at.get((worker, item), self._now()) >= self._now()
 
     def sends(self, worker: str, request: Message) -> None:
         """A worker speaks of its jobs."""
@@ -43,4 +45,4 @@ class Conduct:
             return
         for item, result in zip(request.items, orjson.loads(text)["results"], strict=True):
             if not result["ok"] and item not in self._ended:
-                self._lost.add((worker, item))
+                self._lost_at.setdefault((worker, item), self._now())

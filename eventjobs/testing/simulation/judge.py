@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eventjobs.domain.events import Record
 from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing.simulation.conduct import Conduct
@@ -15,11 +17,11 @@ from eventjobs.testing.simulation.verdict import Verdict
 class Judge:
     """The network's witness and the disk's. Parts: `logbook`, `ledger`, `conduct`."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, now: Callable[[], float]) -> None:
         self._verdict = verdict
         self.logbook = Logbook(verdict)
         self.ledger = Ledger(verdict, self.logbook)
-        self.conduct = Conduct(verdict)
+        self.conduct = Conduct(verdict, now)
 
     def committed(self, store: MemoryEngine, records: list[Record]) -> None:
         """A commit is on disk."""
@@ -37,7 +39,7 @@ class Judge:
     def answer_leaves(self, delivery: Delivery, answer: Answer) -> None:
         self.ledger.leaves(_of(delivery.exchange), delivery.actor, answer.status, answer.body)
 
-    def answer_arrives(self, exchange: Exchange, answer: Answer) -> None:
+    def answer_is_read(self, exchange: Exchange, answer: Answer) -> None:
         self.conduct.hears(exchange.client, _of(exchange), answer.status, answer.body)
 
     def close(self, store: MemoryEngine) -> None:

@@ -28,7 +28,7 @@ class Broken:
 
     def told(self, lines: int) -> str:
         """The end of its story, and how to have it all."""
-        end = [f"    {line}" for line in self.lines[-lines:]]
+        end = [f"    {line}" for line in self.lines[-lines:]] if lines else []
         return "\n".join([f"seed {self.seed} is broken: {self.what}", *end, f"    see it again: {self.command}"])
 
     @property

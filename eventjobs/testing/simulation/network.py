@@ -16,6 +16,7 @@ from attrs import define, frozen
 from multidict import CIMultiDict
 
 from eventjobs.testing.simulation.journal import Journal
+from eventjobs.testing.simulation.messages import message
 from eventjobs.testing.simulation.plan import Weather
 from eventjobs.testing.simulation.programs import Program, ProgramLoop
 
@@ -105,7 +106,7 @@ class Witness(Protocol):
     def answer_leaves(self, delivery: Delivery, answer: Answer) -> None:
         """The coordinator has answered."""
 
-    def answer_arrives(self, exchange: Exchange, answer: Answer) -> None:
+    def answer_is_read(self, exchange: Exchange, answer: Answer) -> None:
         """A client reads an answer."""
 
 
@@ -155,6 +156,11 @@ class Network:
             for delivery in self._deliveries.get(exchange, ()):
                 delivery.hung_up_at = self._loop.time()
 
+    def read(self, exchange: Exchange, answer: Answer) -> Answer:
+        """The client takes the answer."""
+        self._witness.answer_is_read(exchange, answer)
+        return answer
+
     # The coordinator
 
     def _arrive(self, delivery: Delivery) -> None:
@@ -188,11 +194,13 @@ class Network:
             self._loop.after(self._delay(), self._reply, exchange, answer)
 
     def _loses_grant(self, exchange: Exchange) -> bool:
-        """Whether this answer to a lease request is lost, as the one before was not."""
-        if exchange.target != "/lease":
+        """Whether this is an answer to a lease request and is lost, as none under the request's id was before."""
+        request = message(exchange.method, exchange.target, exchange.body)
+        if request.verb != "lease" or request.body["request_id"] in self._lost_grants:
             return False
-        loses = exchange.client not in self._lost_grants and self._rng.random() < self.weather.lost_grants
-        (self._lost_grants.add if loses else self._lost_grants.discard)(exchange.client)
+        loses = self._rng.random() < self.weather.lost_grants
+        if loses:
+            self._lost_grants.add(request.body["request_id"])
         return loses
 
     def break_off(self, delivery: Delivery) -> None:
@@ -227,7 +235,6 @@ class Network:
 
     def _reply(self, exchange: Exchange, answer: Answer) -> None:
         if exchange.open and exchange.client not in self.cut_off:
-            self._witness.answer_arrives(exchange, answer)
             exchange.answer.set_result(answer)
 
     def _fail(self, exchange: Exchange, error: Exception) -> None:
@@ -264,7 +271,7 @@ class Connections:
         patience = timeout.sock_read if exchange.connected else timeout.sock_connect
         try:
             async with asyncio.timeout(patience):
-                return await future
+                return self._network.read(exchange, await future)
         except TimeoutError as error:
             raise aiohttp.SocketTimeoutError(f"no answer within {patience:g} s") from error
         finally:

@@ -39,7 +39,7 @@ class Weather:
 
     Every message takes about `delay_seconds`, or with the probability `slow` up to `slow_seconds`. Requests and
     answers are lost with the probabilities given, `silent` of them without anybody noticing; the others end the
-    connection. `lost_grants` are answers to lease requests, of which no client loses more than one in a row.
+    connection. `lost_grants` are answers to lease requests, of which one at most is lost under each request id.
     `doubled` requests arrive twice.
     """
 

@@ -36,7 +36,7 @@ class World:
         self.plan, self.loop = plan, loop
         self.journal = journal = Journal(lambda: loop.elapsed, keep_all)
         self.verdict = verdict = Verdict(journal)
-        self.judge = judge = Judge(verdict)
+        self.judge = judge = Judge(verdict, loop.time)
         self.machine = Machine(loop, plan.rng("machine"), journal, self._committed)
         self.network = Network(loop, plan.rng("network"), journal, judge, self.machine)
         self.machine.network = self.network
