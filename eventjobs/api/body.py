@@ -12,8 +12,8 @@ import msgspec
 import orjson
 from aiohttp import web
 
-from eventjobs.api.faults import Faults
-from eventjobs.api.members import Members
+from eventjobs.api.faults import Faults, Unfit
+from eventjobs.api.members import Members, object_of
 from eventjobs.api.problems import Problem, Refused
 from eventjobs.domain.limits import BODY_BYTES_MAX, BODY_SECONDS_MAX, JSON_DEPTH_MAX
 
@@ -22,7 +22,6 @@ PLAIN = "identity"
 """The content encoding that is none."""
 
 _syntax = msgspec.json.Decoder(msgspec.Raw)
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 async def members_of(request: web.Request, faults: Faults, *, may_be_absent: bool = False) -> Members:
@@ -75,6 +74,8 @@ def parse(text: bytes, faults: Faults) -> Members:
         faults.add("", f"is nested deeper than {JSON_DEPTH_MAX} levels")
     except msgspec.ValidationError:
         faults.add("", "must be a JSON object")
+    except Unfit as unfit:
+        faults.add("", str(unfit))
     except msgspec.DecodeError as error:
         raise Refused(Problem("malformed_json", f"the body is not JSON: {_reason(text, error)}")) from None
     raise faults.refusal()
@@ -82,7 +83,7 @@ def parse(text: bytes, faults: Faults) -> Members:
 
 def _members(text: bytes) -> dict[str, msgspec.Raw]:
     try:
-        return _object.decode(text)
+        return object_of(text)
     except msgspec.ValidationError:
         _syntax.decode(text)  # a fault in the syntax goes before a wrong type, wherever it is
         raise

@@ -26,6 +26,11 @@ BEYOND_EVERY_BOUND = 2**64
 
 _value = msgspec.json.Decoder()
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_WITH_COLONS = ("payload", "result", "error", "type", "message", "traceback", "jobs", "queues", "kinds")
+"""The members that may hold colons by the thousand."""
+_with_colons = msgspec.json.Decoder(
+    msgspec.defstruct("WithColons", [(field, msgspec.Raw, None) for field in _WITH_COLONS], gc=False)
+)
 _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -89,9 +94,11 @@ class Members:
         found = []
         for path, raw in self._items(field, 0, most):
             try:
-                found.append(Members(_object.decode(raw), self._faults, path))
+                found.append(Members(object_of(bytes(raw)), self._faults, path))
             except msgspec.ValidationError:
                 self._faults.add(path, "must be an object")
+            except Unfit as unfit:
+                self._faults.add(path, str(unfit))
         return found
 
     def nested(self, field: str) -> Members | None:
@@ -100,7 +107,13 @@ class Members:
         if raw is None or not bytes(raw).startswith(b"{"):
             return None
         path = f"{self._path}.{field}" if self._path else field
-        return Members(_object.decode(self._members.pop(field)), self._faults, path)
+        try:
+            members = Members(object_of(bytes(raw)), self._faults, path)
+        except Unfit as unfit:
+            self._faults.add(path, str(unfit))
+            return None
+        del self._members[field]
+        return members
 
     def content(self, field: str) -> bytes | None:
         """The JSON text of a payload or result as it was sent; None for null. Raises Refused (413) when too large."""
@@ -135,6 +148,18 @@ class Members:
         path = f"{self._path}.{field}" if self._path else field
         for index, item in enumerate(items[:most]):
             yield f"{path}[{index}]", item
+
+
+def object_of(text: bytes) -> dict[str, msgspec.Raw]:
+    """The members of an object; of one name given twice the last. Raises msgspec.DecodeError for other text, and Unfit,
+    before they are made, for more members than there can be faults to list."""
+    colons = text.count(b":")
+    if colons > FAULTS_REPORTED_MAX:
+        known = msgspec.structs.astuple(_with_colons.decode(text))
+        colons -= sum(bytes(raw).count(b":") for raw in known if raw is not None)
+        if colons > FAULTS_REPORTED_MAX:
+            raise Unfit("has too many members that are no fields of this object")
+    return _object.decode(text)
 
 
 def _items_up_to(most: int, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:

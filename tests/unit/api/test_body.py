@@ -116,3 +116,13 @@ def test_no_more_items_of_a_list_are_made_than_are_allowed(monkeypatch, item, nu
     faults.add("", "so that there is one")
     errors = faults.refusal().problem.more["errors"]
     assert [each for each in errors if each["path"] == "jobs"] == told
+
+
+def test_no_more_members_are_made_than_faults_are_listed(faults_of, monkeypatch):
+    """Colons in a content are no members, however many."""
+    many = b",".join(b'"%d":1' % n for n in range(FAULTS_REPORTED_MAX + 1))
+    jobs = parse(b'{"jobs":[{"payload":{%s}}]}' % many, Faults()).require_objects("jobs", 1)
+    assert jobs[0].content("payload") == b"{%s}" % many
+    monkeypatch.setattr(members, "_object", None)
+    told = faults_of(parse, b"{%s}" % many, Faults())
+    assert told == {"": "has too many members that are no fields of this object"}
