@@ -42,22 +42,23 @@ def bare_endpoint(directory: Path) -> Iterator[tuple[Address, int]]:
 
 @contextmanager
 def _process(command: list[str], port_file: Path) -> Iterator[tuple[Address, int]]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    errors = port_file.with_name("stderr")  # a file: nobody reads while the process is under load
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
         deadline = time.monotonic() + START_SECONDS
         while not port_file.exists():
             if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                raise RuntimeError(f"{command[2]} did not start: {process.communicate()[1].decode()[-500:]}")
+                raise RuntimeError(f"{command[2]} did not start: {errors.read_text(errors='replace')[-500:]}")
             time.sleep(0.02)
         yield ("127.0.0.1", int(port_file.read_text())), process.pid
     finally:
         process.terminate()
         try:
-            process.communicate(timeout=STOP_SECONDS)
+            process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 def memory_bytes(pid: int) -> dict[str, int]:
