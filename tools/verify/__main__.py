@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import os
 import sys
 import time
 from pathlib import Path
@@ -47,9 +48,9 @@ def main() -> None:
     head = None if kept is None else Head(kept["size"], base64.b64decode(kept["root"]))
     teller = Teller()
     try:
-        report = verify(Path(wanted["store"]), head, wanted["quick"], teller.progress)
+        report = verify(Path(os.fsdecode(bytes.fromhex(wanted["store"]))), head, wanted["quick"], teller.progress)
     except StoreError as error:
-        teller.tell({"cannot": str(error)})
+        teller.tell({"cannot": os.fsencode(str(error)).decode("utf-8", "backslashreplace")})
     else:
         teller.tell({"report": report.document()})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import orjson
 
 from eventjobs.store.contract import Head, StoreError
 from eventjobs.store.lmdb.snapshot import NoStore, data_file, in_use, structural_faults
-from eventjobs.tools.verify.report import Report
+from eventjobs.tools.verify.report import Report, path_text
 from eventjobs.tools.verify.verify import Progress
 
 Document = dict[str, object]
@@ -25,7 +26,7 @@ class Failed(Exception):
 
 def verify_isolated(path: Path, kept_head: Head | None, quick: bool, progress: Progress) -> Document:
     """See verify.verify. Raises NoStore and Failed."""
-    wanted = {"store": str(path), "kept_head": None, "quick": quick}
+    wanted = {"store": os.fsencode(path).hex(), "kept_head": None, "quick": quick}
     if kept_head is not None:
         wanted["kept_head"] = {"size": kept_head.size, "root": base64.b64encode(kept_head.root).decode()}
     arguments = [sys.executable, "-P", "-m", "eventjobs.tools.verify"]
@@ -57,7 +58,7 @@ def _ended_by(number: int, path: Path, at: tuple[str, int, int]) -> Document:
     name = signal.Signals(number).name
     if number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
         raise Failed(f"the verification was ended by {name}")
-    report = Report(str(path))
+    report = Report(path_text(path))
     reading = report.check("reading")
     what, done, total = at
     reading.fault("crashed", f"reading the file ended the process with {name}, at {what} {done:,} of {total:,}")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
+from pathlib import Path
 
 from attrs import define, field, frozen
 
 FAULTS_SHOWN_MAX = 20
 """Faults of one check that are told one by one; of more, only the number is."""
+
+
+def path_text(path: Path) -> str:
+    """A path as text that any output takes; bytes of its name that are no UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def counted(number: int, noun: str) -> str:

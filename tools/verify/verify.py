@@ -29,7 +29,7 @@ from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, 
 from eventjobs.tools.verify.compare import Comparison, database
 from eventjobs.tools.verify.contents import ContentWalk
 from eventjobs.tools.verify.fold import Fold
-from eventjobs.tools.verify.report import Check, Outcome, Report, counted
+from eventjobs.tools.verify.report import Check, Outcome, Report, counted, path_text
 from eventjobs.tools.verify.tree import TreeWalk
 from eventjobs.tools.verify.walk import LogWalk
 
@@ -45,7 +45,7 @@ def verify(path: Path, kept_head: Head | None, quick: bool, progress: Progress) 
 
     `quick` looks at checksums, positions and the tree alone. The store of a running coordinator is copied first.
     """
-    report = Report(str(path))
+    report = Report(path_text(path))
     with _standing_still(data_file(path), progress) as file:
         if not quick:
             progress("structure", 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +26,9 @@ class Scratch:
     def __init__(self, directory: Path) -> None:
         options = {"max_dbs": MAX_TABLES, "sync": False, "metasync": False, "lock": False}
         try:
-            self._env = lmdb.open(str(directory), map_size=MAP_BYTES, **options)
+            self._env = lmdb.open(os.fsencode(directory), map_size=MAP_BYTES, **options)
         except lmdb.MemoryError:
-            self._env = lmdb.open(str(directory), map_size=MAP_BYTES_WHERE_SCARCE, **options)
+            self._env = lmdb.open(os.fsencode(directory), map_size=MAP_BYTES_WHERE_SCARCE, **options)
         self._directory = directory
         self._databases: dict[str, object] = {}
         self._txn = self._env.begin(write=True)

@@ -179,7 +179,7 @@ def _environment(file: Path) -> Iterator[lmdb.Environment]:
     locked = in_use(file)
     try:
         env = lmdb.open(
-            str(file.parent if locked else file),
+            os.fsencode(file.parent if locked else file),
             subdir=locked,
             map_size=file.stat().st_size + HEADROOM_BYTES,
             readonly=True,

@@ -112,6 +112,17 @@ def test_a_store_that_may_not_be_read(store):
     assert "Permission denied" in run("verify", store.directory, code=2).stderr
 
 
+def test_a_directory_by_any_name(store, tmp_path):
+    """Spaces, and bytes that are no UTF-8, in what is found and in what is not."""
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/an odd \xff name"))
+    store.directory.rename(odd)
+    assert "sound: " in verified(odd, 0).stdout
+    assert r"an odd \xff name" in orjson.loads(run("verify", odd, "--quick", "--json", code=0).stdout_bytes)["store"]
+    assert run("head", "--store", odd, code=0)
+    (odd / "data.mdb").unlink()
+    assert "there is no store" in run("verify", odd, code=2).stderr
+
+
 def test_a_newer_store(store):
     """It is refused with its version, and left alone."""
     with store.raw() as database:

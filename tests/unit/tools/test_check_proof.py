@@ -116,6 +116,18 @@ def test_a_proof_of_another_log_is_not_taken(desk, reader):
     assert desk.code(consistency, desk.head(3), desk.head(11, "new")) == 1
 
 
+def test_a_proof_made_to_fit_a_head_is_not_taken(desk, reader, tmp_path):
+    """When the log was rewritten since, a proof that claims the kept root does not lead to it."""
+    wrong = base64.b64encode(bytes(range(32))).decode()
+    for size in (3, 4, 7):
+        head = tmp_path / "kept"
+        head.write_text(f"eventjobs\n{size}\n{wrong}\n")
+        consistency = consistency_document(reader, size, 10)
+        assert desk.code({**consistency, "from": {"size": size, "root": wrong}}, head) == 1
+        inclusion = inclusion_document(reader, 2, size)
+        assert desk.code({**inclusion, "head": {"size": size, "root": wrong}}, head) == 1
+
+
 def test_signed_heads_are_read(desk, reader, tmp_path):
     """The signature is passed over."""
     text = Checkpoint("example.com/jobs", Head(10, reader.root(10))).text()
