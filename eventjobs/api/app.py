@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import structlog
 from aiohttp import web
 
@@ -18,7 +16,7 @@ from eventjobs.api.routes_enqueue import enqueue, enqueue_batch
 from eventjobs.api.routes_lease import lease
 from eventjobs.api.routes_log import get_events
 from eventjobs.api.routes_proofs import get_head, get_proof
-from eventjobs.api.routes_settle import operate_one, settle_many, settle_one
+from eventjobs.api.routes_settle import Handler, operate_one, settle_many, settle_one
 from eventjobs.api.settle_request import (
     read_cancel,
     read_complete,
@@ -30,8 +28,6 @@ from eventjobs.api.settle_request import (
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import BODY_BYTES_MAX
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = structlog.get_logger("eventjobs.api")
 

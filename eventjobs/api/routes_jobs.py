@@ -38,9 +38,9 @@ async def get_job(request: web.Request) -> web.Response:
     faults = Faults()
     Query(request, faults).end()
     faults.refuse_if_any()
-    name = canonical_id(request.match_info["id"])
+    job_id = canonical_id(request.match_info["id"])
     with request.app[COORDINATOR].read() as view:
-        job = None if name is None else view.job(name)
+        job = None if job_id is None else view.job(job_id)
         if job is None:
             raise Refused(of_rejection(no_such_job()))
         return answer(stored_job(view, job))

@@ -24,7 +24,7 @@ from eventjobs.domain.job import Job
 from eventjobs.domain.limits import BATCH_JOBS_MAX
 from eventjobs.domain.rejections import Code, Rejection
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 Sent = tuple[str | None, Command]
 """The id of the job a command is about, None when the text that was sent is the id of no job; and the command."""

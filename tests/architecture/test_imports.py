@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "projections": {"domain"},
     "store": {"domain"},
     "coordinator": {"domain", "store.contract"},
-    "api": {"coordinator", "domain", "projections", "store.contract", ROOT_NAMES},  # the contract: for reading
+    "api": {"coordinator", "domain", "projections", ROOT_NAMES},
     "client": {"domain.limits", ROOT_NAMES},
     "worker": {"client", "domain.limits", ROOT_NAMES},
     "__main__": {"cli"},

@@ -128,3 +128,17 @@ def lease_began(api: Api, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
     monkeypatch.setattr(api.coordinator, "lease", told_lease)
     return began
+
+
+@pytest.fixture
+def turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by "read" with every look at the store, and by "other" when something else, ready since, gets its turn."""
+    turns, read = [], api.coordinator.read
+
+    def told_read() -> object:
+        turns.append("read")
+        asyncio.get_running_loop().call_soon(turns.append, "other")
+        return read()
+
+    monkeypatch.setattr(api.coordinator, "read", told_read)
+    return turns

@@ -98,7 +98,7 @@ async def test_a_job_that_dies_again_meanwhile_is_not_met_twice(api, dead, monke
 async def test_a_store_that_fills_up_on_the_way_does_not_hide_what_was_requeued(
     api, dead, monkeypatch, full_at, status, left
 ):
-    """It is refused only when nothing was requeued; the number so far is the answer otherwise, and asking again helps."""
+    """It is refused only when nothing was requeued; else the number so far is the answer, and asking again helps."""
     monkeypatch.setattr(routes_dead, "BATCH_JOBS_MAX", 2)
     commit, commits = api.engine.commit, []
 

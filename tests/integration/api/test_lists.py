@@ -123,3 +123,15 @@ async def test_a_history_is_whole_and_in_order(api, monkeypatch):
     short = (await api.call("GET", path)).json["events"]
     assert 1 <= len(short) < 9
     assert short == events[: len(short)]
+
+
+async def test_a_long_history_lets_others_in(api, monkeypatch, turns):
+    """Between two pieces whatever else is ready gets its turn."""
+    monkeypatch.setattr(routes_jobs, "HISTORY_CHUNK", 1)
+    job = (await api.enqueue())["id"]
+    for token in range(1, 4):
+        await api.lease()
+        await api.call("POST", f"/jobs/{job}/release", {"token": token})
+    turns.clear()
+    assert len((await api.call("GET", f"/jobs/{job}/events")).json["events"]) == 7
+    assert turns[:14] == ["read", "other"] * 7

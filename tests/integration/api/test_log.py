@@ -134,6 +134,17 @@ async def test_a_busy_stream_carries_comments_too(api, monkeypatch):
     assert kinds == [dict, str] * 3
 
 
+async def test_a_busy_stream_lets_others_in(api, monkeypatch, turns):
+    """Between two pieces whatever else is ready gets its turn, though no write has to wait."""
+    monkeypatch.setattr(event_stream, "CHUNK_RECORDS", 1)
+    await api.call("POST", "/jobs/batch", {"jobs": [{"kind": "k"}] * 7})
+    turns.clear()
+    async with streaming(api, "?limit=7") as stream:
+        while await stream.message():
+            pass
+    assert turns == ["read", "other"] * 7
+
+
 async def test_draining_ends_the_stream(api):
     """After everything that is in the log was sent."""
     async with streaming(api) as stream:
