@@ -19,6 +19,9 @@ from eventjobs.domain.events import Event, Record
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.projection import Rows
 
+DUE_ROWS_MAX = 1_000
+"""Jobs looked at to tell which lanes come due at one time: it is asked on the event loop."""
+
 
 class StoreError(Exception):
     """A store that cannot be used as asked. The text says what to do."""
@@ -85,8 +88,9 @@ class Reader(Rows, Protocol):
     def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
         """What shows that the first `size` records begin with the first `old_size`; see proofs.py."""
 
-    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
-        """The earliest time above `after` at which waiting jobs come due, and their (queue, kind) pairs.
+    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]] | None] | None:
+        """The earliest time above `after` at which waiting jobs come due, and their (queue, kind) pairs; None in place
+        of the pairs when more than DUE_ROWS_MAX jobs come due then.
 
         Asked with an `after` at or above the newest record's time: jobs that were due when they began to wait do not
         come due any more and may be left out.

@@ -21,7 +21,7 @@ from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import decode_record, encode_record
-from eventjobs.store.contract import Corrupt, Grant, Head
+from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, Grant, Head
 from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
 from eventjobs.store.proofs import ProvesItsLog
 
@@ -76,12 +76,15 @@ class MemoryReader(ProvesItsLog):
             return leaf_hash(self._state.log[index])
         return node_hash(self.subtree(level - 1, 2 * index), self.subtree(level - 1, 2 * index + 1))
 
-    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
+    def next_due(self, after: int) -> tuple[int, list[tuple[str, str]] | None] | None:
         coming = [job for job in self._jobs() if job.waiting and job.run_at > after]
         if not coming:
             return None
         earliest = min(job.run_at for job in coming)
-        return earliest, sorted({(job.spec.queue, job.spec.kind) for job in coming if job.run_at == earliest})
+        first = [job for job in coming if job.run_at == earliest]
+        if len(first) > DUE_ROWS_MAX:
+            return earliest, None
+        return earliest, sorted({(job.spec.queue, job.spec.kind) for job in first})
 
     def next_expiry(self) -> int | None:
         return min((job.lease.expires_at for job in self._jobs() if job.lease is not None), default=None)

@@ -8,21 +8,20 @@ more step for each job, however many jobs wait.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from eventjobs.domain.projection import Key, Rows
 from eventjobs.store.indexes import READY
-from eventjobs.store.keys import NUMBER_MAX
+from eventjobs.store.keys import NUMBER_MAX, NUMBER_MIN
 
 Place = tuple[int, int, int, str]
 """(-priority, run_at, enqueue position, job id): sorts in the order of leasing, no two alike."""
 
 
-def due_places(
-    rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int
-) -> list[Place]:
-    """Up to `limit` places of due jobs in the asked queues and kinds (None: any), best first."""
+def due_places(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int) -> Iterator[Place]:
+    """The places of due jobs in the asked queues and kinds (None: any), best first, found as they are asked for."""
     lanes: list[tuple[Place, Iterator[Place]]] = []
     for key, job_id in _heads(rows, queues, kinds):
         if key[3] <= now:
@@ -32,15 +31,13 @@ def due_places(
         if (first := next(others, None)) is not None:
             lanes.append((first, others))
     heapify(lanes)
-    found: list[Place] = []
-    while lanes and len(found) < limit:
+    while lanes:
         best, others = lanes[0]
-        found.append(best)
+        yield best
         if (following := next(others, None)) is None:
             heappop(lanes)
         else:
             heapreplace(lanes, (following, others))
-    return found
 
 
 def _heads(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None) -> Iterator[tuple[Key, bytes]]:
@@ -51,9 +48,23 @@ def _heads(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None
     for queue in dict.fromkeys(queues) if queues is not None else (key[0] for key, _ in rows.heads(READY, 1)):
         if kinds is None:
             yield from rows.heads(READY, 2, (queue,))
-            continue
-        for kind in dict.fromkeys(kinds):
-            yield from rows.heads(READY, 2, (queue, kind))
+        else:
+            yield from _heads_of_kinds(rows, queue, sorted(set(kinds)))
+
+
+def _heads_of_kinds(rows: Rows, queue: str, kinds: list[str]) -> Iterator[tuple[Key, bytes]]:
+    """The same for some kinds of one queue, given in order. What is there and what is asked for leap over each other,
+    so that it takes no more seeks than the fewer of them."""
+    at = 0
+    while at < len(kinds):
+        found = next(rows.rows(READY, (queue,), (queue, kinds[at], NUMBER_MIN, NUMBER_MIN, NUMBER_MIN)), None)
+        if found is None:
+            return
+        kind = found[0][1]
+        at = bisect_left(kinds, kind)
+        if at < len(kinds) and kinds[at] == kind:
+            yield found
+            at += 1
 
 
 def _due_beyond(rows: Rows, beyond: Key, now: int) -> Iterator[Place]:

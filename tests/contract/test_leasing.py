@@ -9,7 +9,7 @@ import pytest
 
 from eventjobs.domain.job import DeathCause
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS
-from eventjobs.store.contract import Grant
+from eventjobs.store.contract import DUE_ROWS_MAX, Grant
 from eventjobs.testing import builders as b
 
 DAY = b.seconds(LEASE_REQUEST_MEMORY_SECONDS)
@@ -184,6 +184,17 @@ def test_the_next_time_something_comes_due(driver):
         assert reader.next_due(b.at(50) - 1)[0] == b.at(50)
         assert reader.next_due(b.at(50)) == (b.at(100), [("q", "x")])
         assert reader.next_due(b.at(100)) is None
+
+
+def test_what_comes_due_is_not_told_in_full_when_it_is_too_much(driver):
+    """More jobs for one time than may be looked at: the time is told, and that there are many."""
+    jobs = [b.enqueue(b.an_id(number), run_at=b.at(50), now=b.at(1)) for number in range(DUE_ROWS_MAX + 1)]
+    driver.execute(*jobs[:-1])
+    with driver.engine.read() as reader:
+        assert reader.next_due(b.at(1)) == (b.at(50), [("default", "email")])
+    driver.execute(jobs[-1])
+    with driver.engine.read() as reader:
+        assert reader.next_due(b.at(1)) == (b.at(50), None)
 
 
 def test_what_is_not_waiting_does_not_come_due(driver):

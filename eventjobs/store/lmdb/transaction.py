@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 
 import lmdb
+import structlog
 
 from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
@@ -16,7 +18,7 @@ from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import encode_content, encode_record, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
-from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, remembered_request, text_digest
+from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, JobRows, remembered_request, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
 from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, encode_progress, position_key
@@ -24,22 +26,31 @@ from eventjobs.store.lmdb.tree import keep_nodes
 from eventjobs.store.merkle import leaf_hash
 from eventjobs.store.ready import due_places
 
+log = structlog.get_logger("eventjobs.store")
+
 
 class LmdbTransaction(LmdbReader):
     """See store.contract.Transaction. Owned by the writer thread; ended by the engine."""
 
-    def __init__(self, tables: Tables, txn: lmdb.Transaction, projections: Sequence[Projection]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        txn: lmdb.Transaction,
+        projections: Sequence[Projection],
+        damaged: set[str] | None = None,
+    ) -> None:
+        """`damaged` names projections found damaged since the store was opened; they lose their checkpoints, so that
+        the next start makes them anew."""
         super().__init__(tables, txn)
         self._projections = projections
+        self._damaged = set() if damaged is None else damaged
         self._deltas: defaultdict[Table, dict[Key, int]] = defaultdict(dict)
-        stored = self.stored_head()
+        stored = super().stored_head()
         self.last_time = stored.last_time
         self._frontier = stored.frontier
         self._begun_at = stored.frontier.size
 
     def stored_head(self) -> StoredHead:
-        if not hasattr(self, "_frontier"):
-            return super().stored_head()
         return StoredHead(self.last_time, self._frontier)
 
     # Reading for decisions ------------------------------------------------------------------------------------
@@ -52,15 +63,22 @@ class LmdbTransaction(LmdbReader):
         return KeyHolder(job, None if job.spec.payload is None else self.content(job.spec.payload))
 
     def candidates(self, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int) -> list[Job]:
-        return [self._indexed_job(place[3]) for place in due_places(self, queues, kinds, now, limit)]
+        places = due_places(self, queues, kinds, now)
+        return list(islice(self._sound(place[3] for place in places), limit))
 
     def expired(self, now: int, limit: int) -> list[Job]:
-        jobs = []
-        for (expires_at, _), job_id in self.rows(EXPIRIES):
-            if expires_at > now or len(jobs) == limit:
-                break
-            jobs.append(self._indexed_job(job_id.decode()))
-        return jobs
+        over = takewhile(lambda row: row[0][0] <= now, self.rows(EXPIRIES))
+        return list(islice(self._sound(job_id.decode() for _, job_id in over), limit))
+
+    def _sound(self, job_ids: Iterable[str]) -> Iterator[Job]:
+        """The jobs an index names. A damaged row must not stand in the way of the others: it is told of and passed
+        over, and job rows are made anew from the log at the next start."""
+        for job_id in job_ids:
+            try:
+                yield self._indexed_job(job_id)
+            except Corrupt as error:
+                log.error("damaged_job_row", job_id=job_id, error=str(error), hint="a restart makes it anew")
+                self._damaged.add(JobRows.name)
 
     def grants(self, worker: str, request_id: str, now: int) -> list[Grant] | None:
         position = remembered_request(self, text_digest(worker, request_id), now)
@@ -131,6 +149,8 @@ class LmdbTransaction(LmdbReader):
                 self._put(self._tables.meta, HEAD_KEY, StoredHead(self.last_time, self._frontier).encode())
                 for projection in self._projections:
                     self.set_progress(projection, self._frontier.size)
+            for name in self._damaged:
+                self._txn.delete(PROJECTION_PREFIX + name.encode(), db=self._tables.meta)
         except lmdb.MapFullError as error:
             raise _map_full(error) from error
 
