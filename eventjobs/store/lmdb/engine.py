@@ -80,6 +80,7 @@ class LmdbEngine:
         self._map_size = map_size
         self._open: tuple[lmdb.Transaction, LmdbTransaction] | None = None
         self._writer: int | None = None
+        self._damaged: set[str] = set()
         self._env = open_environment(directory, map_size)
         try:
             _assert_durable(self._env)
@@ -105,7 +106,7 @@ class LmdbEngine:
         self._writer = thread
         txn = self._env.begin(write=True)
         try:
-            transaction = LmdbTransaction(self._tables, txn, self._projections)
+            transaction = LmdbTransaction(self._tables, txn, self._projections, self._damaged)
         except BaseException:
             txn.abort()
             raise
