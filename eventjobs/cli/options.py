@@ -9,7 +9,6 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-URL_DEFAULT = "http://127.0.0.1:8484"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "console", "json")
 

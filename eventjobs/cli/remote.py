@@ -25,6 +25,7 @@ from eventjobs.client import errors
 from eventjobs.client.settings import Timeouts
 from eventjobs.client.stream import Messages
 from eventjobs.client.transport import Transport
+from eventjobs.domain.limits import URL_DEFAULT
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ START_SECONDS = 3.0
 PAUSE_SECONDS = 0.1
 
 
-URL_HINT = f"--url should be the address of the coordinator itself, such as {options.URL_DEFAULT}"
+URL_HINT = f"--url should be the address of the coordinator itself, such as {URL_DEFAULT}"
 """For a path that the coordinator does not have: the commands ask for none that it does not."""
 
 
@@ -134,9 +135,7 @@ async def _awaited(request: Awaitable[T]) -> T:
 def with_remote(command: Callable[..., None]) -> Callable[..., None]:
     """--url and --actor: the command gets the coordinator they stand for as `remote`."""
 
-    @options.setting(
-        "--url", metavar="URL", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address."
-    )
+    @options.setting("--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")
     @options.setting("--actor", metavar="NAME", help="Who asks, for the log; your network address when left out.")
     @functools.wraps(command)
     def asking(url: str, actor: str | None, **arguments: Any) -> None:

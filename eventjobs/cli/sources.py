@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from eventjobs.cli import options
+from eventjobs.domain.limits import URL_DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -16,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def source_options(command: Command) -> Command:
     """--store and --url: the store is read if it is given, beside a running coordinator or without one."""
     command = options.setting(
-        "--url", metavar="URL", default=options.URL_DEFAULT, show_default=True, help="The coordinator's address."
+        "--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address."
     )(command)
     return click.option(
         "--store",

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from eventjobs.client.answers import EnqueuedMany, Job, Stats
-from eventjobs.client.client import DEFAULT_URL, Client
+from eventjobs.client.client import Client
 from eventjobs.client.requests import NewJob
 from eventjobs.client.settings import Retry, Timeouts
+from eventjobs.domain.limits import URL_DEFAULT
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class BlockingClient:
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = URL_DEFAULT,
         *,
         actor: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen

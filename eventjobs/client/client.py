@@ -35,26 +35,25 @@ from eventjobs.client.settings import Retry, Timeouts
 from eventjobs.client.stream import follow
 from eventjobs.client.transport import Transport
 from eventjobs.client.values import array_text, object_text, to_json
+from eventjobs.domain.limits import POSITION_MAX, URL_DEFAULT
 
 T = TypeVar("T")
-
-DEFAULT_URL = "http://127.0.0.1:8484"
-POSITION_MAX = 2**63 - 1
 
 
 class Client:
     """A coordinator's client for one event loop; close it, or use it as an async context manager.
 
     Requests are repeated within `retry` when no answer came or the coordinator said: not now. That is safe: an
-    enqueue always carries an idempotency key and a lease a request id, made up when the caller gave none. `actor`
-    is the name that the log keeps for what this client asks. `session` opens the connections at the first request; it
-    is called with `headers`, and may be a functools.partial(aiohttp.ClientSession, connector=...). All methods raise
+    enqueue always carries an idempotency key and a lease a request id, made up when the caller gave none. Where
+    it would not be safe (`requeue_dead`), nothing is repeated that may have been carried out. `actor` is the name that
+    the log keeps for what this client asks. `session` opens the connections at the first request; it is called with
+    `headers`, and may be a functools.partial(aiohttp.ClientSession, connector=...). All methods raise
     Unreachable, BadAnswer or Refused (errors.py has the tree), and InvalidValue before anything is sent.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str = URL_DEFAULT,
         *,
         actor: str | None = None,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
@@ -193,17 +192,27 @@ class Client:
         queue: str | None = None,
         limit: int | None = None,
     ) -> int:
-        """Requeue dead jobs, oldest first, and say how many. Each argument narrows the choice; none means all."""
+        """Requeue dead jobs, oldest first, and say how many. Each argument narrows the choice; none means all.
+
+        Asked twice it would take further jobs, unless `ids` without a `limit` say which. So it raises Unreachable or
+        Unavailable, instead of asking again, once it may have been carried out.
+        """
         members = {"ids": names("ids", ids), "kind": kind, "queue": queue, "limit": limit}
-        return (await self._post("/dead/requeue", object_text(members), Requeued)).requeued
+        safe = ids is not None and limit is None
+        return (await self._post("/dead/requeue", object_text(members), Requeued, safe=safe)).requeued
 
     async def job(self, job_id: str) -> Job:
         """One job as it stands. Refused with JobNotFound."""
         return await self._get(_job_path(job_id), Job)
 
     async def history(self, job_id: str) -> list[Event]:
-        """The events of one job, oldest first. Refused with JobNotFound."""
-        return (await self._get(_job_path(job_id, "events"), History)).events
+        """The events of one job, oldest first, in as many requests as it takes. Refused with JobNotFound."""
+        path, found = _job_path(job_id, "events"), []
+        while page := (await self._get(path, History, after=found[-1].version if found else None)).events:
+            if found and page[0].version != found[-1].version + 1:
+                raise BadAnswer(f"version {page[0].version} of {job_id} came after version {found[-1].version}")
+            found += page
+        return found
 
     def jobs(
         self, *, state: str | None = None, kind: str | None = None, queue: str | None = None
@@ -289,8 +298,8 @@ class Client:
             raise BadAnswer(f"{len(texts)} items were sent to {path}, but {len(results)} results came")
         return results
 
-    async def _post(self, path: str, body: bytes, shape: type[T], wait_seconds: float = 0.0) -> T:
-        return decoded(await self._send("POST", path, body=body, wait_seconds=wait_seconds), shape)
+    async def _post(self, path: str, body: bytes, shape: type[T], wait_seconds: float = 0.0, *, safe: bool = True) -> T:
+        return decoded(await self._send("POST", path, body=body, wait_seconds=wait_seconds, safe=safe), shape)
 
     async def _get(self, path: str, shape: type[T], **query: object) -> T:
         return decoded(await self._send("GET", path, query=query), shape)
@@ -303,10 +312,12 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
         wait_seconds: float = 0.0,
+        safe: bool = True,
     ) -> bytes:
         return await repeated(
             lambda: self._transport.request(method, path, query=query, body=body, wait_seconds=wait_seconds),
             self._retry,
+            safe=safe,
         )
 
 

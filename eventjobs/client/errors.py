@@ -39,7 +39,14 @@ class InvalidValue(EventjobsError, ValueError):
 
 
 class Unreachable(EventjobsError):
-    """No answer came: the network, a time limit, or a gateway in between. The request may have been carried out."""
+    """No answer came: the network, a time limit, or a gateway in between.
+
+    The request may have been carried out, unless it is known that it was not `sent`.
+    """
+
+    def __init__(self, reason: str, *, sent: bool = True) -> None:
+        super().__init__(reason)
+        self.sent = sent
 
 
 class BadAnswer(EventjobsError):

@@ -1,4 +1,8 @@
-"""Repeating a request until it is answered, within a budget. Every request of the client is safe to repeat."""
+"""Repeating a request until it is answered, within a budget.
+
+Most requests of the client are safe to repeat: a second time has no effect of its own. Those that are not go out
+again only while it is known that nothing was done.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,17 @@ T = TypeVar("T")
 SPREAD = 0.25
 """By how much of itself a Retry-After is stretched at most, so that clients do not come back all at once."""
 DOUBLINGS_MAX = 30
+TURNED_AWAY = "overloaded"
+"""The code of a refusal at the door. Another refusal for now may leave open what was done."""
 
 _log = structlog.get_logger("eventjobs.client")
 
 
-async def repeated(request: Callable[[], Awaitable[T]], retry: Retry) -> T:
+async def repeated(request: Callable[[], Awaitable[T]], retry: Retry, *, safe: bool = True) -> T:
     """The answer to a request that is sent again while it is worth it. Raises what the last attempt raised.
 
-    The log is told of the first repeat, and of no other.
+    One that is not `safe` to repeat is not sent again once it may have been carried out. The log is told of the
+    first repeat, and of no other.
     """
     clock = asyncio.get_running_loop().time
     ends = float("inf") if retry.seconds is None else clock() + retry.seconds
@@ -35,12 +42,16 @@ async def repeated(request: Callable[[], Awaitable[T]], retry: Retry) -> T:
         except (Unavailable, Unreachable) as error:
             attempts += 1
             left = ends - clock()
-            if attempts == retry.attempts or left <= 0:
+            if attempts == retry.attempts or left <= 0 or not (safe or _was_not_done(error)):
                 raise
             if attempts == 1:
                 _log.warning("request_repeated", error=str(error), attempts=retry.attempts, seconds=retry.seconds)
             pause = min(_pause_seconds(error, attempts, retry), left)
         await asyncio.sleep(pause)
+
+
+def _was_not_done(error: Unavailable | Unreachable) -> bool:
+    return error.code == TURNED_AWAY if isinstance(error, Unavailable) else not error.sent
 
 
 def _pause_seconds(error: Unavailable | Unreachable, attempts: int, retry: Retry) -> float:

@@ -16,13 +16,13 @@ from eventjobs.client.answers import Problem
 from eventjobs.client.checks import setting
 from eventjobs.client.errors import BadAnswer, EventjobsError, InvalidValue, Unreachable, refusal
 from eventjobs.client.settings import Timeouts
+from eventjobs.domain.limits import ACTOR_LENGTH_MAX, URL_DEFAULT
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENT_STREAM = "text/event-stream"
 GATEWAY_STATUSES = {429, 502, 503, 504}
 """What a gateway in between answers while the coordinator is away or it is asked too often."""
-ACTOR_LENGTH_MAX = 255
 EXCERPT_LENGTH = 200
 SILENCE_SECONDS = 45.0
 """How long an event stream may be silent; the coordinator sends a comment every 15 s."""
@@ -126,10 +126,12 @@ class Transport:
         try:
             yield
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-            raise Unreachable(f"no coordinator answers at {self.url}: {error}") from error
+            raise Unreachable(f"no coordinator answers at {self.url}: {error}", sent=False) from error
         except aiohttp.ClientConnectorError as error:
             cause = error.os_error.with_traceback(None)  # where in the library it was refused helps nobody
-            raise Unreachable(f"no coordinator answers at {self.url}: {_reason(cause)}") from cause
+            raise Unreachable(f"no coordinator answers at {self.url}: {_reason(cause)}", sent=False) from cause
+        except aiohttp.ConnectionTimeoutError as error:
+            raise Unreachable(f"no coordinator answers at {self.url}: {error}", sent=False) from error
         except (aiohttp.ClientError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(f"no answer from {self.url} to {method} {path}: {reason}") from error
@@ -174,9 +176,9 @@ def _address(url: str) -> str:
     try:
         parsed = URL(url)
     except (ValueError, TypeError) as error:
-        raise InvalidValue(f"{url!r} is not an address such as http://127.0.0.1:8484") from error
+        raise InvalidValue(f"{url!r} is not an address such as {URL_DEFAULT}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query_string or parsed.fragment:
-        raise InvalidValue(f"{url!r} is not an address such as http://127.0.0.1:8484")
+        raise InvalidValue(f"{url!r} is not an address such as {URL_DEFAULT}")
     return str(parsed).rstrip("/")
 
 

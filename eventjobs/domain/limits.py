@@ -8,6 +8,9 @@ MICROSECONDS = 1_000_000
 
 DAY_SECONDS = 86_400
 
+URL_DEFAULT = "http://127.0.0.1:8484"
+"""Where a coordinator listens, and where it is looked for, unless somebody says otherwise."""
+
 NAME_LENGTH_MAX = 128
 """Kind and queue, in ASCII characters."""
 WORKER_LENGTH_MAX = 255
@@ -48,7 +51,7 @@ WAIT_SECONDS_MAX = 60.0
 DELAY_SECONDS_MAX = 10 * 365.25 * DAY_SECONDS
 RETRY_DELAY_SECONDS_MAX = 7 * DAY_SECONDS
 """Bound of a policy's base and max_delay, and of the delay a worker may ask for."""
-TOKEN_MAX = 2**63 - 1
+TOKEN_MAX = POSITION_MAX = 2**63 - 1
 
 LEASE_REQUEST_MEMORY_SECONDS = DAY_SECONDS
 """How long a lease's request id is remembered, from the time of the lease."""

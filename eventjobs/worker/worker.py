@@ -13,8 +13,9 @@ from typing import TypeVar
 import attrs
 
 from eventjobs.client.checks import setting
-from eventjobs.client.client import DEFAULT_URL, Client
+from eventjobs.client.client import Client
 from eventjobs.client.settings import Retry, Timeouts
+from eventjobs.domain.limits import URL_DEFAULT
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.handlers import Function, Handlers
 from eventjobs.worker.settings import Settings
@@ -42,7 +43,7 @@ class Worker:
 
     def __init__(
         self,
-        coordinator: str | Coordinator = DEFAULT_URL,
+        coordinator: str | Coordinator = URL_DEFAULT,
         *,
         concurrency: int = 50,
         name: str | None = None,

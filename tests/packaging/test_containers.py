@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from eventjobs.cli.main import cli
-from eventjobs.cli.options import URL_DEFAULT
+from eventjobs.domain.limits import URL_DEFAULT
 
 ROOT = Path(__file__).parents[2]
 PORT = URL_DEFAULT.rpartition(":")[2]

@@ -8,6 +8,7 @@ import time
 import traceback
 
 import pytest
+from structlog.testing import capture_logs
 
 from eventjobs import Client, NewJob, Retry, Timeouts
 from eventjobs.client import BadAnswer, Completion, JobNotFound, StaleToken, StorageFull, Unavailable, Unreachable
@@ -52,6 +53,38 @@ async def test_a_lease_is_repeated_under_one_request_id(script, says, breaks):
     ids = [asked.json["request_id"] for asked in script.asked]
     assert ids[0] == ids[1] != ids[2]
     assert ids[3] == "mine"
+
+
+@pytest.mark.parametrize("choice", [{}, {"limit": 10}, {"kind": "a"}, {"queue": "q"}, {"ids": ["i"], "limit": 1}])
+async def test_a_requeue_of_whatever_is_dead_is_not_repeated(script, says, breaks, refuses, choice):
+    """Once it may have been carried out: a second time would take further jobs."""
+    async with Client(script.url, retry=QUICK) as client:
+        for lost in (breaks, says(b"", 502, kind="text/html"), refuses(503, "shutting_down")):
+            script.answer(lost, says({"requeued": 10}))
+            script.asked.clear()
+            with pytest.raises((Unreachable, Unavailable)):
+                await client.requeue_dead(**choice)
+            assert len(script.asked) == 1
+
+
+async def test_a_requeue_that_was_not_carried_out_is_repeated(script, says, breaks, refuses):
+    """Turned away at the door; or with ids, where a second time finds nothing more to do."""
+    async with Client(script.url, retry=QUICK) as client:
+        script.answer(refuses(503, "overloaded"), says({"requeued": 10}))
+        assert await client.requeue_dead(limit=10) == 10
+        script.answer(breaks, says({"requeued": 1}))
+        assert await client.requeue_dead(ids=["i"], kind="a") == 1
+
+
+async def test_a_requeue_that_was_never_sent_is_repeated():
+    """A connection that is refused carried nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with Client(f"http://127.0.0.1:{port}", retry=QUICK) as client:
+        with capture_logs() as lines, pytest.raises(Unreachable) as caught:
+            await client.requeue_dead(limit=10)
+    assert not caught.value.sent
+    assert [line["event"] for line in lines] == ["request_repeated"]
 
 
 async def test_not_now_is_asked_again_when_it_says(script, says, refuses, document):
@@ -161,6 +194,37 @@ async def test_as_many_results_as_items_must_come(script, says):
     async with Client(script.url, retry=QUICK) as client:
         with pytest.raises(BadAnswer, match="1 items were sent"):
             await client.complete_many([Completion("id", 1)])
+
+
+async def test_a_long_history_comes_whole(script, says):
+    """It is read on after the last version, until nothing comes."""
+    pages = [[1, 2, 3], [4, 5], []]
+    script.answer(*(says({"events": [_event(version) for version in page]}) for page in pages))
+    async with Client(script.url, retry=QUICK) as client:
+        history = await client.history("id")
+    assert [event.version for event in history] == [1, 2, 3, 4, 5]
+    assert [asked.query for asked in script.asked] == [{}, {"after": "3"}, {"after": "5"}]
+
+
+async def test_a_history_that_does_not_go_on_is_not_believed(script, says):
+    """Versions have no gap; the same stretch again and again is no history."""
+    script.answer(says({"events": [_event(1), _event(2)]}))
+    async with Client(script.url, retry=QUICK) as client:
+        with pytest.raises(BadAnswer, match="version 1 of id came after version 2"):
+            await client.history("id")
+
+
+def _event(version):
+    return {
+        "position": version * 7,
+        "job_id": "id",
+        "version": version,
+        "type": "job_released",
+        "format_version": 1,
+        "time": "2030-01-01T07:00:00.000000Z",
+        "actor": {"type": "worker", "id": "w"},
+        "data": {},
+    }
 
 
 async def test_canceling_a_call_ends_it(script, hangs):

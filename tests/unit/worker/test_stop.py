@@ -303,6 +303,9 @@ def test_a_request_to_stop_may_meet_the_end_of_the_worker(closed):
         if closed:
             loop.close()
         worker.request_stop()
+        if not closed:
+            loop.run_until_complete(asyncio.sleep(0))
+        assert worker._stopping.is_set() is not closed
     finally:
         loop.close()
 
