@@ -10,7 +10,7 @@ from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb.snapshot import Snapshot
 from eventjobs.store.lmdb.tables import CONTENTS, position_key
-from eventjobs.tools.verify.report import Check
+from eventjobs.tools.verify.report import Check, counted
 
 _NAMES = {e.JobEnqueued: "payload", e.JobCompleted: "result", e.AttemptFailed: "error", e.JobDied: "error"}
 """The events that may bring a content, and which field of theirs has its digest."""
@@ -65,7 +65,7 @@ class ContentWalk:
         """After the last record: nothing must be left."""
         while self._row is not None:
             self._stray()
-        self._check.facts = f"{self._matching:,} of payloads, results and errors match their digests"
+        self._check.facts = f"the digests of {counted(self._matching, 'content')} match"
         if self._missing:
             self._check.facts += f", {self._missing:,} missing"
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from eventjobs.coordinator.effects import Effects
+from eventjobs.coordinator.handler import Handler
 from eventjobs.domain.events import EVENT_TYPES
+from eventjobs.domain.job import Job
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.indexes import INDEXES
 from eventjobs.testing import builders as b
@@ -95,3 +100,49 @@ def test_progress_goes_from_nothing_to_all(store):
         dones = [done for done, _ in told[what]]
         assert dones == sorted(dones)
         assert told[what][-1][0] == told[what][-1][1] > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_coordinator_does_is_sound(tmp_path, new_store, seed):
+    """Chance says what is asked, by whom and when, now and then a day later; every outcome is found sound."""
+    chance = random.Random(seed)
+    store = new_store(jobs=0)
+    ids = [b.an_id(number) for number in range(1, 41)]
+    now = b.at(0)
+    with store.engine() as engine:
+        for _ in range(120):
+            now += chance.choice([0, 1, b.seconds(0.3), b.seconds(20), b.seconds(400), b.seconds(90_000)])
+            transaction = engine.begin()
+            handler = Handler(transaction, Effects())
+            for _ in range(chance.randint(1, 5)):
+                ask(handler, chance, transaction.job(job_id := chance.choice(ids)), job_id, now)
+            engine.commit()
+    assert store.verify().outcome is Outcome.SOUND
+
+
+def ask(handler: Handler, chance: random.Random, job: Job | None, job_id: str, now: int) -> None:
+    """Something of the coordinator, sensible or not."""
+    token = job.lease_token if job is not None and chance.random() < 0.8 else chance.randint(1, 4)
+    duration = chance.choice([None, b.seconds(0.1), b.seconds(30), b.seconds(86_400)])
+    what = chance.randrange(10)
+    if job is None:
+        schedule = chance.choice([{}, {"delay": chance.randrange(b.seconds(500))}, {"run_at": chance.randrange(now)}])
+        content = chance.choice([None, b.content(f'"{token}"', token)])
+        key = chance.choice([None, f"key-{chance.randrange(12)}"])
+        handler.enqueue([b.enqueue(job_id, now=now, payload=content, idempotency_key=key, max_attempts=2, **schedule)])
+    elif what < 4:
+        request = chance.choice([None, f"request-{chance.randrange(9)}"])
+        handler.lease(b.lease(now=now, duration=duration or b.seconds(60), request_id=request), None, None, token)
+    elif what == 4:
+        handler.expire(now, 5)
+    else:
+        said = [
+            b.renew(job_id, token=token, duration=duration, now=now),
+            b.complete(job_id, token=token, now=now, result=chance.choice([None, b.RESULT])),
+            b.fail(job_id, token=token, now=now, roll=chance.random(), retry=chance.random() < 0.7),
+            b.fail(job_id, token=token, now=now, delay=chance.randrange(b.seconds(604_800))),
+            b.release(job_id, token=token, now=now),
+            b.cancel(job_id, now=now),
+            b.requeue(job_id, now=now),
+        ]
+        handler.execute([chance.choice(said)])
