@@ -24,8 +24,10 @@ REASON_LENGTH_MAX = 200
 """Characters of what a stranger sent that a line may hold."""
 
 
-def configure(level: str = "info", form: str = "auto") -> None:
+def configure(level: str = "info", form: str = "auto") -> LineStream:
     """Set up logging for this process; `level` and `form` are from options.LOG_LEVELS and LOG_FORMATS.
+
+    Gives the stream of the lines, for what else a command that keeps running has to say.
 
     A line below the level costs next to nothing: its method does nothing at all.
     """
@@ -44,6 +46,7 @@ def configure(level: str = "info", form: str = "auto") -> None:
         cache_logger_on_first_use=True,
     )
     _route_standard_logging(number, before, _readable() if readable else _json(_json_text), stream)
+    return stream
 
 
 def _stream(processors: list[Callable]) -> LineStream:

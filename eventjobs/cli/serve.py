@@ -67,5 +67,6 @@ def serve(
     from eventjobs.cli.loop import run
     from eventjobs.cli.server import Server
 
-    logs.configure(log_level, log_format)
-    run(Server(data, host, port, port_file, map_size, force_filesystem, checkpoints(origin, key_file)).run())
+    say = logs.configure(log_level, log_format).write
+    notes = checkpoints(origin, key_file)
+    run(Server(data, host, port, port_file, map_size, force_filesystem, notes, say).run())

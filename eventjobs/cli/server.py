@@ -7,9 +7,9 @@ import gc
 import ipaddress
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import click
 from aiohttp import web
 from attrs import frozen
 
@@ -35,7 +35,9 @@ writer gives the interpreter up at each flush and wants it back soon."""
 
 @frozen
 class Server:
-    """What to serve, and where. `map_size` in bytes, None for the engine's default; `notes` writes the log's head."""
+    """What to serve, and where. `map_size` in bytes, None for the engine's default; `notes` writes the log's head.
+
+    `say` takes lines for people, which must neither stop nor end a coordinator that nobody listens to."""
 
     data: Path
     host: str
@@ -44,6 +46,7 @@ class Server:
     map_size: int | None
     force_filesystem: bool
     notes: Checkpoints
+    say: Callable[[str], None]
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
@@ -65,7 +68,7 @@ class Server:
         self._remove_port_file()
         if failure is not None:
             raise exits.CoordinatorFailed(f"the store failed: {failure}; start the coordinator again")
-        click.echo("eventjobs: stopped", err=True)
+        self.say("eventjobs: stopped\n")
 
     async def _start(self) -> Coordinator:
         try:
@@ -90,11 +93,9 @@ class Server:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
             raise exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}") from error
         addresses = [(address[0], address[1]) for address in runner.addresses]
-        click.echo(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.data}", err=True)
+        self.say(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.data}\n")
         if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
-            click.echo(
-                "eventjobs: warning: no authentication: whoever reaches this address controls the jobs", err=True
-            )
+            self.say("eventjobs: warning: no authentication: whoever reaches this address controls the jobs\n")
         if self.port_file is not None:
             try:
                 _write_whole(self.port_file, f"{addresses[0][1]}\n")
