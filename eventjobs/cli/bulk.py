@@ -14,7 +14,7 @@ from attrs import frozen
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from eventjobs.cli import output
+from eventjobs.cli import documents, output
 from eventjobs.cli.exits import CommandError
 from eventjobs.cli.remote import Problem, Remote
 from eventjobs.domain.limits import BATCH_JOBS_MAX, BODY_BYTES_MAX
@@ -65,8 +65,8 @@ def _batches(stream: BinaryIO, common: dict[str, object] | None) -> Iterator[Bat
         if not text:
             continue
         try:
-            orjson.loads(text)
-        except orjson.JSONDecodeError as error:
+            documents.loads(text)
+        except ValueError as error:
             taken = f"lines up to {sent} were taken, no later ones" if sent else "no line was taken"
             column = line.find(text) + error.colno
             raise click.UsageError(f"line {number} is not JSON (column {column}: {error.msg}); {taken}") from error

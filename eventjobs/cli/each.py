@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import orjson
 
-from eventjobs.cli import output
+from eventjobs.cli import documents, output
 from eventjobs.cli.exits import Refused
 from eventjobs.cli.remote import Problem, Remote, job_path
 
@@ -29,6 +28,6 @@ def for_each_job(remote: Remote, ids: Sequence[str], command: str, body: dict[st
             if as_json:
                 output.print_json(answer)
             else:
-                click.echo(f"{job_id} {orjson.loads(answer)['state']}")
+                click.echo(f"{job_id} {documents.loads(answer)['state']}")
     if refused:
         raise Refused(f"{refused} of {len(ids)} refused")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import orjson
 
-from eventjobs.cli import options, output
+from eventjobs.cli import documents, options, output
 from eventjobs.cli.bulk import enqueue_lines
 from eventjobs.cli.remote import Remote, with_remote
 from eventjobs.domain.limits import (
@@ -99,7 +99,7 @@ def enqueue(
     if as_json:
         output.print_json(answer)
     else:
-        job = orjson.loads(answer)
+        job = documents.loads(answer)
         click.echo(f"{job['id']} {job['state']}")
 
 
@@ -120,7 +120,7 @@ def _payload(argument: str | None, source: Path | None) -> dict[str, Any]:
 def _json_text(text: bytes, where: str) -> bytes:
     """The text, when it is one JSON value: it goes into the request as it is."""
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        documents.loads(text)
+    except ValueError as error:
         raise click.UsageError(f"{where} is not JSON: {error} (a text needs its own quotes: '\"hello\"')") from error
     return text

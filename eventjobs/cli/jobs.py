@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import orjson
 
-from eventjobs.cli import options, output
+from eventjobs.cli import documents, options, output
 from eventjobs.cli.columns import print_columns
 from eventjobs.cli.remote import Remote, with_remote
 from eventjobs.domain.job import State
@@ -70,7 +69,7 @@ def _show(answer: bytes, as_json: bool) -> None:
     if as_json:
         output.print_json(answer)
         return
-    page = orjson.loads(answer)
+    page = documents.loads(answer)
     print_columns(
         ("id", "kind", "queue", "state", "#attempts", "#token", "updated", "worker or error"),
         [

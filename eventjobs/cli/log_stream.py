@@ -34,7 +34,8 @@ class LineStream:
         """Have the line, with its newline, written when its turn comes."""
         line = _encoded(text)
         if not self._thread.is_alive():  # the process is about to end
-            return self._write_or_count(line)
+            self._write_or_count(line)
+            return
         with self._lock:
             if self._waiting_bytes + len(line) > WAITING_BYTES_MAX:
                 self._lost += 1

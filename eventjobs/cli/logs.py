@@ -98,9 +98,7 @@ def _json_text(line: dict[str, Any], default: Callable[[Any], Any]) -> str:
     return _json_bytes(line, default).decode()
 
 
-def _route_standard_logging(
-    number: int, before: list[Callable], finish: list[Callable], stream: LineStream
-) -> None:
+def _route_standard_logging(number: int, before: list[Callable], finish: list[Callable], stream: LineStream) -> None:
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*before, structlog.stdlib.add_logger_name],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *finish],

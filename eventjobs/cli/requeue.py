@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import click
-import orjson
 
-from eventjobs.cli import options, output
+from eventjobs.cli import documents, options, output
 from eventjobs.cli.each import for_each_job
 from eventjobs.cli.remote import Remote, with_remote
 
@@ -43,4 +42,4 @@ def requeue(
     if as_json:
         output.print_json(answer)
     else:
-        click.echo(f"{orjson.loads(answer)['requeued']} requeued")
+        click.echo(f"{documents.loads(answer)['requeued']} requeued")

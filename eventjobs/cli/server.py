@@ -26,8 +26,6 @@ BACKLOG = 1024
 """Connections that may wait to be accepted."""
 FINISH_SECONDS = 10
 """How long requests that came in may take to be answered when the coordinator stops."""
-GARBAGE_THRESHOLDS = (20_000, 20, 50)
-"""Objects more than at the last collection before the next, and collections of one generation before the one above."""
 SWITCH_SECONDS = 0.001
 """How long one of the two busy threads, event loop and writer, may keep the other waiting (the default is 5 ms): the
 writer gives the interpreter up at each flush and wants it back soon."""
@@ -53,7 +51,7 @@ class Server:
         self._remove_port_file()
         sys.setswitchinterval(SWITCH_SECONDS)
         coordinator = await self._start()
-        _collect_garbage_rarely()
+        _leave_out_of_garbage_collection()
         stop = StopSignals()
         app = build_app(coordinator, notes=self.notes)
         runner = web.AppRunner(app, **RUNNER_OPTIONS, shutdown_timeout=FINISH_SECONDS)
@@ -111,12 +109,13 @@ class Server:
                 raise exits.CannotServe(f"cannot remove the old {self.port_file}: {error.strerror}") from error
 
 
-def _collect_garbage_rarely() -> None:
-    """A request makes some hundred objects that all go with its answer; looking for cycles among them as often as
-    Python does by default costs a sixth of the time. What is there at the start stays, and is not looked at again."""
+def _leave_out_of_garbage_collection() -> None:
+    """What is there at the start stays; there is no use in looking through it for garbage again and again.
+
+    How often that is looked for is left as it is: an upload that broke off leaves its bytes in a cycle.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
 
 
 async def _first_of(stop: StopSignals, coordinator: Coordinator) -> BaseException | None:

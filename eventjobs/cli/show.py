@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 import msgspec
-import orjson
 from rich.text import Text
 
-from eventjobs.cli import events, options, output
+from eventjobs.cli import documents, events, options, output
 from eventjobs.cli.columns import Row, print_columns
 from eventjobs.cli.remote import Remote, job_path, with_remote
 from eventjobs.domain.job import State
@@ -36,8 +35,8 @@ def show(job_id: str, as_json: bool, remote: Remote) -> None:
         history = msgspec.json.decode(history_text, type=dict[str, msgspec.Raw])["events"]
         output.print_json(b'{"job":' + job_text + b',"events":' + bytes(history) + b"}")
         return
-    job = orjson.loads(job_text)
-    history = orjson.loads(history_text)["events"]
+    job = documents.loads(job_text)
+    history = documents.loads(history_text)["events"]
     facts = _facts(job) | {"waiting": _waiting(job, remote)}
     console = output.console()
     console.print(Text.assemble((job["kind"], "bold"), f" {job['id']}  ", output.state(job["state"])), soft_wrap=True)
@@ -77,7 +76,7 @@ def _waiting(job: dict[str, Any], remote: Remote) -> str | None:
     """
     if job["state"] != State.QUEUED or job["lease_token"]:
         return None
-    counts = orjson.loads(remote.get("/stats"))["kinds"].get(job["kind"], {})
+    counts = documents.loads(remote.get("/stats"))["kinds"].get(job["kind"], {})
     if any(counts.get(state) for state in (State.RUNNING, State.FAILED, State.SUCCEEDED, State.DEAD)):
         return None
     return "no job of this kind is running, has succeeded, failed or died: is there a worker that handles it?"

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import click
 import msgspec
-import orjson
 from rich.console import Console
 from rich.text import Text
 
-from eventjobs.cli import events, options, output
+from eventjobs.cli import documents, events, options, output
 from eventjobs.cli.exits import Unreachable
 from eventjobs.cli.remote import Remote, with_remote
 from eventjobs.domain.limits import LIST_LIMIT_MAX
@@ -38,14 +37,14 @@ def tail(after: int | None, follow: bool, as_json: bool, remote: Remote) -> None
 
     When the connection breaks it is made again, and no event is left out or printed twice.
     """
-    end = orjson.loads(remote.get("/events", after=0, limit=1))["head"]["size"]
+    end = documents.loads(remote.get("/events", after=0, limit=1))["head"]["size"]
     after = end if after is None else after
     console = output.console()
     for text in _following(remote, after) if follow else _until_end(remote, after):
         if as_json:
             output.print_json(text)
         else:
-            _print(console, orjson.loads(text))
+            _print(console, documents.loads(text))
 
 
 def _until_end(remote: Remote, after: int) -> Iterator[bytes]:
@@ -81,7 +80,7 @@ def _following(remote: Remote, after: int) -> Iterator[bytes]:
 
 
 def _position(text: bytes) -> int:
-    return orjson.loads(text)["position"]
+    return documents.loads(text)["position"]
 
 
 def _print(console: Console, event: dict) -> None:

@@ -64,7 +64,7 @@ class Coordinator:
                 newest = reader.record(size) if size else None
             clock = SlewedClock(not_before=newest.time if newest else 0)
         coordinator = cls(engine, clock, writer)
-        coordinator._rescuer.expect(coordinator._next_expiry())
+        coordinator._rescuer.begin()
         coordinator._watch_next_due()
         coordinator._schedule_maintenance()
         return coordinator

@@ -20,6 +20,9 @@ RETRY_AFTER = MICROSECONDS
 RETRY_AFTER_FAILURE = 10 * MICROSECONDS
 """The same after a sweep that failed, on a damaged job row for instance: what ran out waits until that is mended."""
 
+GRACE_AFTER_OUTAGE = 6 * MICROSECONDS
+"""What a worker takes to notice that the coordinator is back: its longest pause between two attempts, and a little."""
+
 log = structlog.get_logger("eventjobs.rescuer")
 
 
@@ -32,10 +35,20 @@ class Rescuer:
         self._write, self._clock, self._next_expiry = write, clock, next_expiry
         self._alarm = Alarm(clock, self._start_sweep)
         self._sweep: asyncio.Task | None = None
+        self._not_before = 0
+
+    def begin(self) -> None:
+        """Begin with what is in the store. Leases that ran out while no coordinator was there are let be for a moment:
+        workers that finished meanwhile had nobody to tell."""
+        expiry, now = self._next_expiry(), self._clock.now()
+        if expiry is not None and expiry <= now:
+            self._not_before = now + GRACE_AFTER_OUTAGE
+        self.expect(expiry)
 
     def expect(self, expiry: int | None) -> None:
         """A lease may run out at this time."""
-        self._alarm.set(expiry)
+        if expiry is not None:
+            self._alarm.set(max(expiry, self._not_before))
 
     async def stop(self) -> None:
         if self._sweep is not None:
@@ -67,4 +80,4 @@ class Rescuer:
             log.exception("sweep_failed")
         finally:
             self._sweep = None
-            self._alarm.set(expiry)
+            self.expect(expiry)

@@ -79,7 +79,9 @@ class Runner:
             if job.canceled:
                 raise
             return self._failure(held, error)  # from inside the handler: nobody asked this job to stop
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is the job's failure
+        except GeneratorExit:
+            raise  # the event loop is gone
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is the job's failure
             return self._failure(held, error)
         return completion(job, value)
 

@@ -35,7 +35,8 @@ def test_it_tells_where_and_answers(tmp_path: Path) -> None:
     with ProgramProcess([*SERVE, "--port", "0", "--port-file", str(port_file)], log) as process:
         wait_for(port_file.exists, "the port file")
         port = int(port_file.read_text())
-        assert process.text() == f"eventjobs: serving on http://127.0.0.1:{port}, data in {tmp_path.resolve() / 'eventjobs-data'}\n"
+        data = tmp_path.resolve() / "eventjobs-data"
+        assert process.text() == f"eventjobs: serving on http://127.0.0.1:{port}, data in {data}\n"
         assert (tmp_path / "eventjobs-data").is_dir()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
             assert answer.status == 200

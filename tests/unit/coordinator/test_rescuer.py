@@ -127,7 +127,7 @@ def test_a_line_that_cannot_be_logged_ends_no_sweeping(play, monkeypatch):
         await asyncio.sleep(1)
         assert len(expirations(stage)) == 1
         gc.collect()
-        assert ["nobody reads"] == [str(context["exception"]) for context in stage.errors]
+        assert [str(context["exception"]) for context in stage.errors] == ["nobody reads"]
         stage.errors.clear()
 
     play(scene)
@@ -177,8 +177,9 @@ def test_trouble_with_a_sweep_is_told_and_not_its_end(play, monkeypatch, error):
     play(scene)
 
 
-def test_leases_that_ran_out_while_nobody_was_there_end_at_the_start(play):
-    """A coordinator that starts long after leases ran out ends them at once."""
+def test_leases_that_ran_out_while_nobody_was_there_end_soon_after_the_start(play):
+    """A coordinator that starts long after leases ran out ends them when workers had time to come back, and lets those
+    that finished meanwhile say so first."""
 
     async def scene(stage):
         coordinator = await stage.start()
@@ -188,8 +189,30 @@ def test_leases_that_ran_out_while_nobody_was_there_end_at_the_start(play):
         await asyncio.sleep(1_000)
         stage.engine.calls.clear()  # it is opened again
         await stage.start()
-        await asyncio.sleep(0.1)
-        assert [time for _, time in expirations(stage)] == [b.at(1_000.001)] * 2
+        await asyncio.sleep(5)
+        first = b.an_id(1)
+        assert (await stage.execute(b.complete, first)).state is State.SUCCEEDED
+        assert expirations(stage) == []
+        await asyncio.sleep(1.1)
+        ((job_id, time),) = expirations(stage)
+        assert job_id != first and b.at(1_006) <= time <= b.at(1_006.1)
+
+    play(scene)
+
+
+def test_leases_that_run_out_after_a_start_end_promptly(play):
+    """The grace is for an outage: where no lease ran out in one, there is none."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        await stage.enqueue()
+        await stage.lease(duration=b.seconds(30))
+        await coordinator.stop()
+        stage.engine.calls.clear()  # it is opened again
+        await stage.start()
+        await asyncio.sleep(30.1)
+        ((_, time),) = expirations(stage)
+        assert time <= b.at(30.1)
 
     play(scene)
 
