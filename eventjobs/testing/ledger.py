@@ -76,6 +76,7 @@ class Crowd:
                 if answer.status not in (503, 507):
                     return Told(answer.status, document, sure)
                 if answer.status == 503:
+                    self.unanswered += 1
                     sure = False
                 else:
                     self.without_room += 1

@@ -20,12 +20,12 @@ import msgspec
 
 from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.lmdb.datafile import DATA_FILE, fault_of_heads
 from eventjobs.store.lmdb.guards import LOCK_FILE
 from eventjobs.store.lmdb.reader import LmdbReader
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.tables import CONTENTS, FORMAT_KEY, FORMAT_VERSION, LOG, MAX_DATABASES, META, Tables
 
-DATA_FILE = "data.mdb"
 ROWS_BETWEEN = 4_096
 """How many rows are read before the pages that they lie on are let go: the file may be larger than the memory."""
 HEADROOM_BYTES = 4 << 30
@@ -80,7 +80,8 @@ def structural_faults(file: Path) -> list[str]:
     file at all.
     """
     try:
-        return lmdb.verify.verify(str(file), subdir=False)
+        heads = fault_of_heads(file)
+        return ([] if heads is None else [heads]) + lmdb.verify.verify(str(file), subdir=False)
     except lmdb.verify.VerifyError as error:
         if "not an LMDB data file" in str(error):
             raise NoStore(f"{file} is not a store of eventjobs: {error}") from error
