@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eventjobs.coordinator.rescuer import GRACE_AFTER_OUTAGE
 from eventjobs.domain.events import JobLeased, Record
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.testing.simulation.logbook import WAITING, Life, Logbook
@@ -20,7 +21,7 @@ from eventjobs.testing.simulation.verdict import Verdict
 PEACE_SECONDS = 4.0
 """How long the coordinator must have been undisturbed. After a full disk it tries again within a second or two."""
 LATE_SECONDS = 1.1
-"""A lease that ran out is ended within a second; a little more for the commit."""
+"""A lease that ran out is ended within a second, but for the grace after an outage; a little more for the commit."""
 WAKE_SECONDS = 0.6
 """Who waits for a job has it at once, or when it comes due: half a second late at most, if the clock hurries."""
 GONE_SECONDS = 0.1
@@ -40,9 +41,11 @@ class CalmWatch:
         now = self._machine.coordinator.clock.now()
         long_ago, a_while_ago = (now - round(late * MICROSECONDS) for late in (LATE_SECONDS, WAKE_SECONDS))
         polls = list(self._polls())
+        grace_is_over = self._machine.running.started_at + GRACE_AFTER_OUTAGE < long_ago
         for job_id, life in self._logbook.lives.items():
             if life.state == "running":
-                self._hold(life.expires_at > long_ago, f"the lease of job {short(job_id)} ran out and nobody ends it")
+                ended = not grace_is_over or life.expires_at > long_ago
+                self._hold(ended, f"the lease of job {short(job_id)} ran out and nobody ends it")
             elif life.state in WAITING and max(life.run_at, life.changed_at) < a_while_ago:
                 waits = next((poll for poll, request in polls if _wants(request, life)), None)
                 self._hold(waits is None, f"job {short(job_id)} is due, and {waits} waits for it in vain")

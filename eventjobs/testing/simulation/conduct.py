@@ -26,10 +26,11 @@ class Conduct:
         self._started.add(item)
         self.running[worker] = self.running.get(worker, 0) + 1
 
-    def handler_ends(self, worker: str, item: Item) -> None:
-        """A handler ends. What comes of it may be sent unless its lease was known to be lost before that moment."""
+    def handler_ends(self, worker: str, item: Item, canceled: bool) -> None:
+        """A handler ends. What comes of it may be sent unless it was canceled, or its lease lost before that moment."""
         self.running[worker] -= 1
-        self._ended[item] = self._lost_at.get((worker, item), self._now()) >= self._now()
+        lost_at = self._lost_at.get((worker, item), self._now())
+        self._ended[item] = not canceled and lost_at >= self._now()
 
     def sends(self, worker: str, request: Message) -> None:
         """A worker speaks of its jobs."""
@@ -37,7 +38,7 @@ class Conduct:
             return
         for item in request.items:
             may = self._ended.get(item, False)
-            self._verdict.hold(may, f"{worker} sends {request.verb} {item} though it knew that the lease was lost")
+            self._verdict.hold(may, f"{worker} sends {request.verb} {item} though it had given the job up")
 
     def hears(self, worker: str, request: Message, status: int, text: bytes) -> None:
         """A worker is answered."""

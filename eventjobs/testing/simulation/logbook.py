@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import orjson
 from attrs import define, field
 
 from eventjobs.domain import events as e
@@ -79,6 +80,9 @@ class Logbook:
         for job_id in {record.job_id: None for record in records}:
             stored = reader.job(job_id)
             self._hold(stored == self._jobs[job_id], f"job {short(job_id)} is not stored as its records fold")
+        for record in records:
+            if isinstance(record.event, e.JobCompleted) and record.event.result is not None:
+                self._check_result(record, reader)
         self.states_at[self.size] = dict(self._states)
 
     def _read(self, record: e.Record) -> None:
@@ -101,6 +105,13 @@ class Logbook:
         if before is not None:
             self._states[before] -= 1
         self._remember(record)
+
+    def _check_result(self, record: e.Record, reader: Reader) -> None:
+        """The result kept is that of the lease under which the job succeeded; handlers name its token in it."""
+        result = orjson.loads(reader.content(reader.job(record.job_id).result))
+        if isinstance(result, dict):
+            token, current = result["token"], record.event.token
+            self._hold(token == current, f"{self._name(record)} with the result of token {token}, not of {current}")
 
     def _remember(self, record: e.Record) -> None:
         key = (record.event.type, record.job_id, getattr(record.event, "token", 0))

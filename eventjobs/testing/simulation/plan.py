@@ -58,9 +58,10 @@ GENTLE = 0.2
 """How many of the plans are gentle."""
 GENTLE_WEATHER = Weather(delay_seconds=0.005, lost_grants=0.4, silent=0.5, doubled=0.25)
 GENTLE_FAULTS = ("stop worker",)
-LEASES_SECONDS = (2.0, 4.0, 8.0, 20.0)
-GENTLE_LEASES_SECONDS = (8.0, 12.0)
-"""With shorter ones, patience for an answer and a pause before the repeat may take a whole lease."""
+LEASES_SECONDS = (3.0, 6.0, 15.0)
+GENTLE_LEASES_SECONDS = (6.0, 8.0)
+"""With shorter ones, patience for an answer and a pause before the repeat may take a whole lease; with longer ones,
+patience for an answer may take all the time that a stopping worker has for giving back what it was granted last."""
 
 
 @frozen

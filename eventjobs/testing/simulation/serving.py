@@ -132,12 +132,13 @@ class Machine:
 
 
 class Running:
-    """One coordinator from its start to its end, as `eventjobs serve` runs it."""
+    """One coordinator from its start to its end, as `eventjobs serve` runs it. `started_at` is by its own clock."""
 
     def __init__(self, machine: Machine, program: Program) -> None:
         self._machine = machine
         self.program = program
         self.coordinator: Coordinator | None = None
+        self.started_at = 0
         self.stop_asked = asyncio.Event()
         self.serving: dict[Delivery, None] = {}
         self._app: web.Application | None = None
@@ -161,7 +162,7 @@ class Running:
         coordinator = await Coordinator.start(engine, clock, functools.partial(InlineWriter, machine.disk))
         app = build_app(coordinator, machine.edge(clock))
         app.freeze()
-        self.coordinator, self._app = coordinator, app
+        self.coordinator, self._app, self.started_at = coordinator, app, clock.now()
         machine.disturb()
         failed = asyncio.ensure_future(coordinator.failed())
         asked = asyncio.ensure_future(self.stop_asked.wait())

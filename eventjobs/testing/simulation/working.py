@@ -120,7 +120,7 @@ class Workplace:
                 raise
             finally:
                 self._journal.note(self.name, f"{item} {how}")
-                self._conduct.handler_ends(self.name, item)
+                self._conduct.handler_ends(self.name, item, canceled=how == "is canceled")
 
         return handler
 
