@@ -209,7 +209,7 @@ BUGS = [
     (polls_longer_than_leases, "gentle", 20, "attempts were lost for no reason"),
     (requests_of_one_id_answered_alone, "gentle", 50, "attempts were lost for no reason"),
 ]
-"""Bug, the plans that can show it (any, gentle ones, those with a fault), how many of them are enough, and the breach."""
+"""Bug, the plans that can show it (any, gentle ones, those with a fault), how many are enough, and the breach."""
 
 
 def plans(which: str, count: int) -> Iterator[Plan]:
