@@ -66,7 +66,7 @@ patience for an answer may take all the time that a stopping worker has for givi
 
 @frozen
 class WorkerPlan:
-    """How a worker is set up. `queues` None means any, `kinds` are indexes of the kinds it has handlers for."""
+    """How a worker is set up. `queues` None means any, `kinds` are those it has handlers for."""
 
     name: str
     concurrency: int
