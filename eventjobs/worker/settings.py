@@ -10,6 +10,7 @@ from eventjobs.domain.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, WAIT_S
 
 SETTLE_BYTES_MAX = 8 << 20
 """Size of one settle request, about: half of what a coordinator accepts."""
+ANSWER_SECONDS_MIN, ANSWER_SECONDS_MAX = 1.0, 10.0
 STOP_CANCEL_SECONDS = 1.0
 """How long canceled handlers may take to end when the worker stops."""
 STOP_SEND_SECONDS = 3.0
@@ -36,6 +37,11 @@ class Settings:
     def renew_seconds(self) -> float:
         """The time from one round of renewals to the next: two rounds may be lost without losing a lease."""
         return self.lease_seconds / 3
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long an answer is waited for: less than a lease, so that a renewal that hangs is sent again in time."""
+        return min(ANSWER_SECONDS_MAX, max(ANSWER_SECONDS_MIN, self.renew_seconds))
 
     @property
     def wait_seconds(self) -> float:

@@ -24,7 +24,6 @@ from eventjobs.worker.signals import stop_signals
 
 F = TypeVar("F", bound=Function)
 
-ANSWER_SECONDS_MIN, ANSWER_SECONDS_MAX = 1.0, 10.0
 CLOSING_SECONDS = 1.0
 
 
@@ -180,12 +179,8 @@ class Worker:
         self.request_stop()
 
     def _client(self, url: str) -> Client:
-        """A client that asks once: the worker itself insists, as long as it takes.
-
-        No answer may take as long as a lease, so that a renewal that hangs can be sent again in time.
-        """
-        answer_seconds = min(ANSWER_SECONDS_MAX, max(ANSWER_SECONDS_MIN, self._settings.renew_seconds))
-        return Client(url, retry=Retry.never(), timeouts=Timeouts(answer_seconds=answer_seconds))
+        """A client that asks once: the worker itself insists, as long as it takes."""
+        return Client(url, retry=Retry.never(), timeouts=Timeouts(answer_seconds=self._settings.answer_seconds))
 
 
 def _name(rng: random.Random) -> str:

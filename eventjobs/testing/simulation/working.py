@@ -17,9 +17,9 @@ from eventjobs.testing.simulation.plan import Plan, WorkerPlan
 from eventjobs.testing.simulation.programs import Program, ProgramLoop
 from eventjobs.testing.simulation.verdict import Verdict
 from eventjobs.worker import GiveUp, JobContext, RetryIn, Worker
+from eventjobs.worker.settings import Settings
 
 URL = "http://coordinator.simulated"
-ANSWER_SECONDS_MIN, ANSWER_SECONDS_MAX = 1.0, 10.0
 RESTART_SECONDS = (0.1, 5.0)
 """How long a place is empty after its worker has ended; one that is retired stays so."""
 STUBBORN_SECONDS = 3.0
@@ -79,7 +79,7 @@ class Workplace:
         client = Client(
             URL,
             retry=Retry.never(),
-            timeouts=Timeouts(answer_seconds=_answer_seconds(settings.lease_seconds)),
+            timeouts=Timeouts(answer_seconds=Settings(lease_seconds=settings.lease_seconds).answer_seconds),
             session=functools.partial(Connections, self._network, program),
         )
         self._worker = worker = Worker(
@@ -123,11 +123,6 @@ class Workplace:
                 self._conduct.handler_ends(self.name, item, canceled=how == "is canceled")
 
         return handler
-
-
-def _answer_seconds(lease_seconds: float) -> float:
-    """As a worker that is given an address sets up its client."""
-    return min(ANSWER_SECONDS_MAX, max(ANSWER_SECONDS_MIN, lease_seconds / 3))
 
 
 async def _steady(job: JobContext) -> object:
