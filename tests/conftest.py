@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from eventjobs.testing.processes import CoordinatorProcess
@@ -19,6 +20,14 @@ settings.register_profile("quick", max_examples=50, stateful_step_count=30, dera
 settings.register_profile("ci", max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=3_000, stateful_step_count=100, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("EVENTJOBS_PROFILE", "quick"))
+
+
+@pytest.fixture(autouse=True)
+def logging_is_left_alone() -> Iterator[None]:
+    """No test configures logging for those after it: a command that does so is run in a process of its own."""
+    before = structlog.get_config()
+    yield
+    assert structlog.get_config() == before
 
 
 @pytest.fixture
