@@ -17,7 +17,7 @@ from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
 from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
-from eventjobs.store.lmdb.rebuild import rebuild_stale
+from eventjobs.store.lmdb.rebuild import check_nothing_is_lost, rebuild_stale
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.space import no_space_left
 from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, META, Tables, key_position
@@ -88,6 +88,7 @@ class LmdbEngine:
             with self._env.begin(write=True) as txn:
                 self._tables = Tables(self._env, self._projections, txn)
                 _check_end(LmdbReader(self._tables, txn), self._tables, txn)
+                check_nothing_is_lost(self._tables, txn, self._projections)
             self._env.reader_check()
             rebuild_stale(self._env, self._tables, self._projections)
             complete_tree(self._env, self._tables)

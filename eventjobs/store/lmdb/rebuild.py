@@ -13,7 +13,15 @@ from eventjobs.store.codec import decode_job, encode_job, seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import LmdbReader
-from eventjobs.store.lmdb.tables import PROJECTION_PREFIX, Tables, decode_progress
+from eventjobs.store.lmdb.tables import (
+    CONTENTS,
+    PROJECTION_PREFIX,
+    TREE,
+    TREE_KEY,
+    Tables,
+    database_name,
+    decode_progress,
+)
 from eventjobs.store.lmdb.transaction import LmdbTransaction
 
 CHUNK_RECORDS = 2_000
@@ -22,6 +30,20 @@ REPORT_RECORDS = 200_000
 """A log line is written each time so many records are folded."""
 
 log = structlog.get_logger("eventjobs.store")
+
+
+def check_nothing_is_lost(tables: Tables, txn: lmdb.Transaction, projections: Sequence[Projection]) -> None:
+    """Raise Corrupt for a table that was not there, and was made just now, though all that belongs in it was written:
+    the file is damaged where it has the names of its tables."""
+    lost = {CONTENTS} & tables.made if txn.stat(tables.log)["entries"] else set()
+    if txn.get(TREE_KEY, db=tables.meta) is not None:
+        lost |= {TREE} & tables.made
+    for projection in projections:
+        progress = _progress(tables, txn, projection)
+        if progress is not None and progress[0] == projection.version:
+            lost |= set(map(database_name, projection.tables)) & tables.made
+    if lost:
+        raise Corrupt(f"the tables {', '.join(sorted(lost))} are missing; put back a copy of the store")
 
 
 def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[Projection]) -> list[str]:
@@ -54,17 +76,23 @@ def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[P
 
 
 def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, size: int) -> bool:
-    key = PROJECTION_PREFIX + projection.name.encode()
-    stored = txn.get(key, db=tables.meta)
-    if stored is None:
+    progress = _progress(tables, txn, projection)
+    if progress is None:
         return True
-    version, checkpoint = decode_progress(unseal(key, stored, "meta"))
+    version, checkpoint = progress
     if version > projection.version:
         raise StoreError(
             f"projection {projection.name} has version {version}, this eventjobs knows {projection.version}; "
             "use a newer one"
         )
     return version < projection.version or checkpoint != size
+
+
+def _progress(tables: Tables, txn: lmdb.Transaction, projection: Projection) -> tuple[int, int] | None:
+    """The projection's version and checkpoint as stored."""
+    key = PROJECTION_PREFIX + projection.name.encode()
+    stored = txn.get(key, db=tables.meta)
+    return None if stored is None else decode_progress(unseal(key, stored, "meta"))
 
 
 def _empty(tables: Tables, txn: lmdb.Transaction, stale: Sequence[Projection]) -> None:

@@ -49,21 +49,35 @@ def decode_progress(value: bytes) -> tuple[int, int]:
     return version, checkpoint
 
 
+def database_name(table: Table) -> str:
+    """The name of the database that holds a projection's table."""
+    return f"projection/{table.name}"
+
+
 class Tables:
-    """The open databases: `log`, `contents`, `tree`, `meta`, `scratch`; (database, codec) by projection table."""
+    """The open databases: `log`, `contents`, `tree`, `meta`, `scratch`; (database, codec) by projection table.
+
+    `made` names those that were not there.
+    """
 
     def __init__(
         self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction, create: bool = True
     ) -> None:
         """`create` makes those that are not there; else lmdb.NotFoundError is raised for one."""
 
+        with txn.cursor() as cursor:
+            there = set(cursor.iternext(values=False))
+        self.made: set[str] = set()
+
         def database(name: str) -> object:
+            if name.encode() not in there:
+                self.made.add(name)
             return env.open_db(name.encode(), txn=txn, create=create)
 
         self.meta, self.log, self.contents, self.tree = map(database, (META, LOG, CONTENTS, TREE))
         self.scratch = database(SCRATCH)
         self.by_table: dict[Table, tuple[object, KeyCodec]] = {
-            table: (database(f"projection/{table.name}"), KeyCodec(table))
+            table: (database(database_name(table)), KeyCodec(table))
             for projection in projections
             for table in projection.tables
         }
