@@ -21,6 +21,8 @@ from eventjobs.projections import READ_MODELS
 from eventjobs.store.checkpoint import Checkpoints
 from eventjobs.store.contract import Engine, StoreError
 from eventjobs.store.lmdb import open_engine
+from eventjobs.store.lmdb.datafile import DATA_FILE
+from eventjobs.store.lmdb.snapshot import in_use
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -48,7 +50,6 @@ class Server:
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
-        self._remove_port_file()
         sys.setswitchinterval(SWITCH_SECONDS)
         coordinator = await self._start()
         _leave_out_of_garbage_collection()
@@ -70,6 +71,8 @@ class Server:
 
     async def _start(self) -> Coordinator:
         try:
+            if not in_use(self.data / DATA_FILE):  # else the port file is that of the coordinator that has it
+                self._remove_port_file()
             engine = self._open()
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error

@@ -53,6 +53,16 @@ def test_a_port_file_of_an_earlier_run_is_not_left_lying(tmp_path: Path) -> None
     assert not (tmp_path / "port").exists()
 
 
+def test_a_refused_coordinator_leaves_the_port_file_of_the_running_one(tmp_path: Path) -> None:
+    """Who is started twice by mistake does not hide the first."""
+    with CoordinatorProcess(tmp_path) as coordinator:
+        port_file = tmp_path / "port"
+        written = port_file.read_text()
+        shown = refused("--port", "0", "--port-file", "port", "--data", str(coordinator.data), cwd=tmp_path)
+        assert f"process {coordinator.process.pid}" in shown
+        assert port_file.read_text() == written
+
+
 def test_settings_come_from_the_environment(tmp_path: Path) -> None:
     """What a container is given as variables is used."""
     settings = {"EVENTJOBS_PORT": "0", "EVENTJOBS_DATA": str(tmp_path / "elsewhere"), "EVENTJOBS_LOG_LEVEL": "debug"}

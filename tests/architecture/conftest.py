@@ -46,7 +46,7 @@ def _modules(root: Path, folders: dict[str, str]) -> list[Module]:
 def _files(root: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
         hidden = path.name.startswith(".") and path.is_dir() and path.name != ".ci"
-        if hidden or path.name in GENERATED or path.name.endswith(".egg-info"):
+        if hidden or path.name == ".git" or path.name in GENERATED or path.name.endswith(".egg-info"):
             continue
         if path.is_dir():
             yield from _files(path)

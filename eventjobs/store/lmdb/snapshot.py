@@ -60,7 +60,7 @@ def in_use(file: Path) -> bool:
     """Whether a coordinator has the store of this file open."""
     try:
         lock = os.open(file.with_name(LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise NoStore(f"whether a coordinator has {file} open cannot be told: {error.strerror}") from error
