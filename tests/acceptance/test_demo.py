@@ -32,7 +32,8 @@ def test_every_act_is_played_and_the_log_proves_it(tmp_path: Path) -> None:
     events = told["events"]
     assert told["jobs"] == events["job_enqueued"] == events["job_completed"] == FILES
     assert {"worker-1", "worker-2"} <= told["expired_leases"].keys(), "of the killed worker and of the frozen one"
-    assert told["late_completions_refused"] >= 2, "one of the thawed worker and one of the demo itself"
+    assert told["late_completions_overtaken"] >= 1, "of a job that another worker ran"
+    assert told["late_completions_refused"] >= 2 + told["late_completions_overtaken"]
     assert events["attempt_failed"] >= 2 * FILES // 25
     assert events["job_died"] >= FILES // 50
     assert events["job_requeued"] == events["job_died"]

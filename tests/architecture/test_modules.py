@@ -28,7 +28,7 @@ def test_no_module_is_two_things(product, suite):
     assert [f"{m.name}: {m.lines} lines" for m in product + suite if m.lines > LINES_MAX] == []
 
 
-def suite_are_short_as_a_rule(product):
+def test_modules_are_short_as_a_rule(product):
     """Half of the modules that hold code are under 150 lines."""
     assert statistics.median(m.lines for m in product if m.lines > 3) < LINES_MEDIAN_MAX
 

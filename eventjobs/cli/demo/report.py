@@ -16,7 +16,8 @@ class Outcome:
     """The numbers, and the faults: empty when all is well.
 
     All is counted in the log, but for the refusals: they leave no trace there, and are counted in the lines that the
-    coordinator's process wrote. `expired_leases` is by worker.
+    coordinator's process wrote. `late_completions_overtaken` of them were sent by the demo while another worker ran the
+    job. `expired_leases` is by worker.
     """
 
     jobs: int
@@ -25,6 +26,7 @@ class Outcome:
     events: dict[str, int]
     expired_leases: dict[str, int]
     late_completions_refused: int
+    late_completions_overtaken: int
     late_renewals_refused: int
     log_events: int
     log_root: str
@@ -48,7 +50,11 @@ def print_outcome(outcome: Outcome) -> None:
         ("jobs, one for each file", outcome.jobs, f"{outcome.bytes:,} bytes, compressed {outcome.compressed_bytes:,}"),
         ("leases", count("job_leased", 0), f"renewed {count('lease_renewed', 0):,} times"),
         ("leases that ran out", sum(outcome.expired_leases.values()), _by_worker(outcome.expired_leases)),
-        ("late completions refused", outcome.late_completions_refused, "by the token; none is in the log"),
+        (
+            "late completions refused",
+            outcome.late_completions_refused,
+            f"by the token, {outcome.late_completions_overtaken} while another ran the job",
+        ),
         ("late renewals refused", outcome.late_renewals_refused, "the same"),
         ("retries", count("attempt_failed", 0), "failed attempts that were tried again"),
         ("deaths", count("job_died", 0), "all attempts failed"),

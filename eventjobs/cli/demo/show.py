@@ -15,11 +15,12 @@ import orjson
 from rich.progress import Progress
 
 from eventjobs.cli.demo.audit import audit
+from eventjobs.cli.demo.late import Latecomer, complete_late
 from eventjobs.cli.demo.ledger import Ledger, Taken
 from eventjobs.cli.demo.plan import SLOW_KIND, SLOW_SECONDS, Sort, Task, work
 from eventjobs.cli.demo.processes import Cast, Process
 from eventjobs.cli.demo.report import Outcome
-from eventjobs.cli.remote import Problem, Remote, job_path
+from eventjobs.cli.remote import Remote
 from eventjobs.domain.limits import BATCH_JOBS_MAX, LIST_LIMIT_MAX
 
 LEASE_SECONDS = 2
@@ -49,6 +50,7 @@ class Show:
         try:
             right = own_work.map(work, [task.path for task in self._tasks])
             with Remote(url) as self._remote:
+                self._latecomer = Latecomer(self._remote)
                 return self._perform(coordinator, right)
         finally:
             own_work.shutdown(wait=False, cancel_futures=True)
@@ -70,6 +72,7 @@ class Show:
         self._watch("all jobs", self._all_done)
         faults = [self._stop(worker) for worker in workers if worker is not killed]
         faults.append(self._send_late_completion(late))
+        faults.extend(self._latecomer.faults())
         outcome = self._audit([fault for fault in faults if fault], right)
         if fault := self._stop(coordinator):
             outcome.faults.append(fault)
@@ -143,8 +146,9 @@ class Show:
         return completions[0] if completions else self._thaw(worker, self._catch(worker))
 
     def _late_completions(self) -> set[Taken]:
-        """Expired leases whose completion was refused later, as the coordinator's log lines tell."""
-        return {taken for taken, request in self._late_requests() if request == "complete"}
+        """Expired leases whose worker's completion was refused later, as the coordinator's log lines tell."""
+        refused = Counter(taken for taken, request in self._late_requests() if request == "complete")
+        return set(refused - self._latecomer.sent)
 
     def _late_requests(self) -> list[tuple[Taken, str]]:
         """Requests for leases that had run out, refused by their token, as the coordinator's log lines tell."""
@@ -172,13 +176,8 @@ class Show:
     def _send_late_completion(self, late: Taken) -> str | None:
         """Complete a job once more under a token that is over: it must be refused and leave no trace."""
         before = self._head()
-        try:
-            self._remote.post(job_path(late.job_id, "complete"), {"token": late.token, "result": "late"})
-        except Problem as problem:
-            if problem.code != "stale_token":
-                return f"a late completion was refused as {problem.code}, not as stale_token"
-            return None if self._head() == before else "a refused completion left a trace in the log"
-        return f"job {late.job_id}: a completion under the old token {late.token} was accepted"
+        fault = complete_late(self._remote, late)
+        return fault or (None if self._head() == before else "a refused completion left a trace in the log")
 
     def _stop(self, process: Process) -> str | None:
         code = process.stop()
@@ -199,6 +198,9 @@ class Show:
 
     def _follow(self) -> None:
         _read_on(self._remote, self._ledger)
+        if self._latecomer.look(self._ledger):
+            _read_on(self._remote, self._ledger)
+            self._latecomer.judge(self._ledger)
         self._progress.update(self._bar, completed=self._ledger.succeeded())
 
     def _share_done(self) -> float:
@@ -233,6 +235,7 @@ class Show:
             events=dict(whole.counts),
             expired_leases=dict(Counter(taken.worker for taken in whole.expired)),
             late_completions_refused=late["complete"],
+            late_completions_overtaken=self._latecomer.overtaken,
             late_renewals_refused=late["renew"],
             log_events=head["size"],
             log_root=head["root"],

@@ -131,9 +131,10 @@ def test_an_unknown_outcome_ends_the_coordinator(play):
         with pytest.raises(UnknownOutcome):
             await stage.enqueue()
         began = stage.loop.time()
-        assert await failed is error
-        assert await waiting == []
-        assert await watching is True
+        async with asyncio.timeout(1):
+            assert await failed is error
+            assert await waiting == []
+            assert await watching is True
         assert stage.loop.time() == began
         assert not coordinator.ready
         with pytest.raises(Unavailable) as caught:
