@@ -20,61 +20,11 @@ from eventjobs.store.contract import Head
 from eventjobs.store.lmdb import LmdbEngine, open_engine
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
+from eventjobs.testing.past import find, live
 from eventjobs.tools.verify.report import Report
 from eventjobs.tools.verify.verify import verify
 
 MAP_SIZE = 64 << 20
-JOBS = 200
-
-
-def live(driver: Driver, jobs: int = JOBS, subject: str = "hello") -> None:
-    """Many jobs of every sort: enqueued, leased in batches, and brought to every state by every event."""
-    for number in range(1, jobs + 1):
-        driver.execute(
-            b.enqueue(
-                b.an_id(number),
-                kind=f"kind-{number % 3}",
-                queue=f"queue-{number % 2}",
-                priority=number % 5,
-                max_attempts=1 + number % 3,
-                idempotency_key=f"key-{number}" if number % 4 == 0 else None,
-                delay=b.seconds(2_000) if number % 10 == 9 else None,
-                payload=None if number % 7 == 0 else b.content(f'{{"{subject}": {number}}}', number),
-                now=b.at(number * 0.01),
-            )
-        )
-    for turn in range(4):
-        now = b.at(100 * (turn + 1))
-        for batch in range(6):
-            leased = driver.lease(b.lease(now=now, request_id=f"request-{turn}-{batch}"), limit=25)
-            for place, job in enumerate(leased):
-                end(driver, job, place + turn, now + b.seconds(1))
-            now += b.seconds(2)
-        driver.expire(now + b.seconds(60))
-        dead = [job for number in range(1, jobs + 1) if (job := find(driver, number)).state == "dead"]
-        driver.execute(*[b.requeue(job.id, now=now + b.seconds(61)) for job in dead[::3]])
-    driver.lease(b.lease(now=now + b.seconds(62)), limit=3)
-
-
-def end(driver: Driver, job: Job, choice: int, now: int) -> None:
-    """One of the things that can happen to a leased job."""
-    token = job.lease_token
-    driver.execute(
-        *[
-            [b.complete(job.id, token=token, result=b.content(f'"done {job.id}"', token), now=now)],
-            [b.fail(job.id, token=token, error=b.content('{"type": "E", "message": "m"}', token), now=now)],
-            [b.renew(job.id, token=token, now=now), b.complete(job.id, token=token, result=None, now=now)],
-            [b.release(job.id, token=token, now=now)],
-            [b.fail(job.id, token=token, retry=False, now=now)],
-            [],
-            [b.cancel(job.id, reason="no", now=now)],
-        ][choice % 7]
-    )
-
-
-def find(driver: Driver, number: int) -> Job:
-    with driver.engine.read() as reader:
-        return reader.job(b.an_id(number))
 
 
 class Store:

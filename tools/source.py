@@ -1,0 +1,178 @@
+"""A log read from outside, by programs that run beside a coordinator or without one: one face for whatever holds it.
+
+A source stands for the log as of one head, which is that of the moment it was opened. It holds nothing open between
+two calls and reads the log in short stretches, so that the pages of a running coordinator's store are not kept back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from attrs import frozen
+
+from eventjobs.domain.content import Content
+from eventjobs.domain.events import Record
+from eventjobs.domain.job import ContentRef
+from eventjobs.store.codec import decode_content, decode_record, unseal
+from eventjobs.store.contract import Corrupt, Head
+from eventjobs.store.lmdb.reader import StoredHead
+from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot
+from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, key_position, position_key
+
+STRETCH_RECORDS = 4_096
+STRETCH_BYTES = 8 << 20
+"""A stretch, which is read in one look at the store, ends with the record or content that reaches either."""
+
+
+@frozen
+class SourceHead(Head):
+    """Size and root of the log, and the time of its newest record (microseconds; 0 for an empty log)."""
+
+    time: int
+
+
+@frozen
+class Entry:
+    """A record's text as it was written, and the content that lies beside it: None if it has none, or none any more."""
+
+    position: int
+    text: bytes
+    content: Content | None
+
+    def record(self) -> Record:
+        """What the text says. Raises Corrupt, and StoreError for a format that a newer eventjobs wrote."""
+        record = decode_record(self.text)
+        if record.position != self.position:
+            raise Corrupt(f"log: the record at position {self.position} says that it belongs at {record.position}")
+        return record
+
+
+class Source(Protocol):
+    """The log as of one head. Everything raises Corrupt for what is damaged, NoStore for what is not there any more."""
+
+    def head(self) -> SourceHead:
+        """What the log is read up to."""
+
+    def follow(self) -> SourceHead:
+        """Move on to the newest head there is now, and give it."""
+
+    def texts(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Position and text of each record above `after`, in order, up to the head; never with a gap."""
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """The same, with the contents."""
+
+    def records(self, after: int = 0) -> Iterator[Record]:
+        """What the texts say."""
+
+    def record(self, position: int) -> Record | None:
+        """The record at a position; None outside of 1 to the head's size."""
+
+    def content(self, ref: ContentRef) -> bytes:
+        """The text of a content. Raises Corrupt also when it is not there (any more)."""
+
+
+def open_source(path: Path) -> AbstractContextManager[Source]:
+    """The log of the store in a directory, or of the copy in a file. Raises NoStore or Corrupt."""
+    return _of_store(path)
+
+
+@contextmanager
+def _of_store(path: Path) -> Iterator[Source]:
+    yield StoreSource(path)
+
+
+class StoreSource:
+    """See Source: the log of an LMDB store, of which a coordinator may be running."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._head = self.follow()
+
+    def head(self) -> SourceHead:
+        return self._head
+
+    def follow(self) -> SourceHead:
+        with open_snapshot(self._path) as snapshot:
+            self._head = _head_of(snapshot)
+        return self._head
+
+    def texts(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        for entry in self._read(after, contents=False):
+            yield entry.position, entry.text
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        return self._read(after, contents=True)
+
+    def records(self, after: int = 0) -> Iterator[Record]:
+        return (entry.record() for entry in self._read(after, contents=False))
+
+    def record(self, position: int) -> Record | None:
+        if not 1 <= position <= self._head.size:
+            return None
+        with open_snapshot(self._path) as snapshot:
+            (entry,) = islice(_entries(snapshot, position - 1, contents=False), 1)
+        return entry.record()
+
+    def content(self, ref: ContentRef) -> bytes:
+        key = position_key(ref.position)
+        with open_snapshot(self._path) as snapshot:
+            stored = snapshot.stored(CONTENTS, key)
+            if stored is None:
+                raise Corrupt(f"contents: the content of position {ref.position} is missing")
+            return decode_content(unseal(key, stored, CONTENTS)).text
+
+    def _read(self, after: int, contents: bool) -> Iterator[Entry]:
+        while after < self._head.size:
+            stretch = self._stretch(after, contents)
+            yield from stretch
+            after = stretch[-1].position
+
+    def _stretch(self, after: int, contents: bool) -> list[Entry]:
+        """The next records, at least one."""
+        found: list[Entry] = []
+        size, room = 0, min(STRETCH_RECORDS, self._head.size - after)
+        with open_snapshot(self._path) as snapshot:
+            for entry in islice(_entries(snapshot, after, contents), room):
+                found.append(entry)
+                size += len(entry.text) + (0 if entry.content is None else len(entry.content.text))
+                if size >= STRETCH_BYTES:
+                    break
+            else:
+                if len(found) < room:
+                    raise Corrupt(f"log: position {after + len(found) + 1} is missing")
+        return found
+
+
+def _head_of(snapshot: Snapshot) -> SourceHead:
+    stored = snapshot.stored(META, HEAD_KEY)
+    if stored is None:
+        raise Corrupt("meta: the head of the log is missing")
+    try:
+        head = StoredHead.decode(unseal(HEAD_KEY, stored, META))
+    except (ValueError, TypeError, msgspec.DecodeError) as error:
+        raise Corrupt(f"meta: the head of the log cannot be read: {error}") from error
+    return SourceHead(head.frontier.size, head.frontier.root(), head.last_time)
+
+
+def _entries(snapshot: Snapshot, after: int, contents: bool) -> Iterator[Entry]:
+    """The records above a position as they lie in the store, each checked against its checksum."""
+    beside = snapshot.rows(CONTENTS, position_key(after + 1)) if contents else iter(())
+    content = next(beside, None)
+    position = after
+    for key, stored in snapshot.rows(LOG, position_key(after + 1)):
+        position += 1
+        if key != position_key(position):
+            raise Corrupt(f"log: position {position} is missing")
+        own = None
+        if content is not None and content[0] == key:
+            own = decode_content(unseal(*content, CONTENTS))
+            content = next(beside, None)
+        elif content is not None and content[0] < key:
+            raise Corrupt(f"contents: position {key_position(content[0])} has a content, but no record")
+        yield Entry(position, unseal(key, stored, LOG), own)
