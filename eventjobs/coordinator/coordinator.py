@@ -22,7 +22,7 @@ from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
-from eventjobs.store.contract import Engine, Reader
+from eventjobs.store.contract import NOTHING, Engine, LeaseNeed, Needs, Reader
 
 MAINTENANCE_SECONDS = 10.0
 DUE_TIMES_MAX = 100
@@ -52,7 +52,7 @@ class Coordinator:
         self._full_until = 0.0
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
-        self._rescuer = Rescuer(self._write, clock, self._next_expiry)
+        self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
         self._maintenance: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -104,7 +104,8 @@ class Coordinator:
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
         self._refuse_when_draining()
-        reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands))
+        keys = tuple(command.idempotency_key for command in commands if command.idempotency_key is not None)
+        reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands), Needs(keys=keys))
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
             self._full_until = self._loop.time() + FULL_SECONDS
             raise Unavailable("storage_full", reply.rejection.message)
@@ -175,8 +176,9 @@ class Coordinator:
         """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next."""
         woken_for = waiter.about_to_try()
         used = False
+        needs = Needs(leases=(LeaseNeed(queues, kinds, max_jobs, command.worker, command.request_id),))
         try:
-            leased = await self._write(lambda handler: handler.lease(command, queues, kinds, max_jobs))
+            leased = await self._write(lambda handler: handler.lease(command, queues, kinds, max_jobs), needs=needs)
             lanes = {(job.spec.queue, job.spec.kind) for job in leased.jobs}
             used = not leased.repeated and (not lanes or woken_for in lanes)
             return leased
@@ -187,12 +189,16 @@ class Coordinator:
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
         self._refuse_when_draining()
-        return await self._write(lambda handler: handler.execute(commands), _size(commands))
+        needs = Needs(jobs=tuple(command.job_id for command in commands))
+        return await self._write(lambda handler: handler.execute(commands), _size(commands), needs)
 
-    async def _write(self, work: Work[T], size: int = COMMAND_BYTES) -> T:
+    async def _expire(self, now: int, limit: int) -> int:
+        return await self._write(lambda handler: handler.expire(now, limit), needs=Needs(expired=limit))
+
+    async def _write(self, work: Work[T], size: int = COMMAND_BYTES, needs: Needs = NOTHING) -> T:
         """Run the work in the next commit, and remember for a while when the store has no room."""
         try:
-            return await self._commits.run(work, size)
+            return await self._commits.run(work, size, needs)
         except Unavailable as error:
             if error.code == Code.STORAGE_FULL:
                 self._full_until = self._loop.time() + FULL_SECONDS

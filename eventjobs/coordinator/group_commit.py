@@ -14,12 +14,14 @@ from attrs import define
 
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.handler import Handler
-from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
+from eventjobs.coordinator.replies import StoreAway, Unavailable, UnknownOutcome
 from eventjobs.coordinator.writer import MakeWriter, Steps, WriterThread
-from eventjobs.store.contract import Engine, StorageFull
+from eventjobs.store.contract import NOTHING, Away, Engine, Needs, OutcomeUnknown, StorageFull, TryAgain
 
 COMMAND_BYTES = 1_024
 """What a command takes in memory and in a transaction beside its contents, counted into a request's size."""
+ATTEMPTS_MAX = 5
+"""How often a group is worked on that the store breaks off for the sake of others."""
 GROUP_REQUESTS_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
 """Commands with their contents in one commit: it bounds the dirty pages of a transaction."""
@@ -37,6 +39,7 @@ log = structlog.get_logger("eventjobs.coordinator")
 class _Request:
     work: Work
     size: int
+    needs: Needs
     answer: asyncio.Future
 
 
@@ -68,8 +71,9 @@ class GroupCommit:
         """Requests that were not answered yet, those whose callers have left included."""
         return self._pending
 
-    async def run(self, work: Work[T], size: int = 0) -> T:
-        """Run the work in the next group and return its result after the commit. `size` is what it takes in bytes.
+    async def run(self, work: Work[T], size: int = 0, needs: Needs = NOTHING) -> T:
+        """Run the work in the next group and return its result after the commit. `size` is what it takes in bytes,
+        `needs` what it will ask the transaction for. It may be run several times, each time in a new transaction.
 
         Raises Unavailable when nothing was done, UnknownOutcome when that cannot be told.
         """
@@ -79,7 +83,7 @@ class GroupCommit:
             raise Unavailable("shutting_down", "the coordinator is shutting down")
         if self._pending >= PENDING_REQUESTS_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
             raise Unavailable("overloaded", f"{self._pending} requests are waiting to be written")
-        request = _Request(work, size, self._loop.create_future())
+        request = _Request(work, size, needs, self._loop.create_future())
         self._pending += 1
         self._pending_bytes += size
         self._writer.put(request)
@@ -126,36 +130,55 @@ class GroupCommit:
         """Commit the group; a request whose work raises is taken out, and the others are worked on again."""
         if self._fatal is not None:
             gone = Unavailable("shutting_down", "the store has failed and the coordinator is going down")
-            return self._answer([(request, None, gone) for request in group], None)
+            return self._refuse(group, gone)
+        broken_off = 0
         while group:
-            effects, results = Effects(), []
             try:
-                handler = Handler(self._engine.begin(), effects, self._engine.room_for_new_work)
-            except Exception as error:  # noqa: BLE001 - a store that cannot begin is not to be trusted
-                return self._give_up(group, error)
-            culprit = self._work(group, handler, results)
-            if culprit is not None:
-                try:
-                    self._engine.abort()
-                except Exception as error:  # noqa: BLE001 - a store that cannot drop what was begun is broken
-                    return self._give_up(group, error)
-                request, error = culprit
-                self._answer([(request, None, error)], None)
-                group.remove(request)
-                continue
-            try:
-                self._engine.commit()
+                culprit = self._attempt(group)
+            except TryAgain as error:
+                broken_off += 1
+                if broken_off == ATTEMPTS_MAX:
+                    return self._refuse(group, Unavailable("overloaded", f"the store is too busy: {error}"))
+            except Away as away:
+                return self._refuse(group, StoreAway(away))
             except StorageFull as full:
-                return self._answer([(request, None, _unavailable(full)) for request in group], None)
-            except Exception as error:  # noqa: BLE001 - whatever stopped a commit, its outcome is unknown
+                return self._refuse(group, _unavailable(full))
+            except Exception as error:  # noqa: BLE001 - whatever stopped it, its outcome is unknown
+                if self._engine.shared and isinstance(error, OutcomeUnknown):
+                    return self._refuse(group, _unknown(error))
                 return self._give_up(group, error)
-            answers = [(request, result, None) for request, result in zip(group, results, strict=True)]
-            return self._answer(answers, effects)
+            else:
+                if culprit is None:
+                    return None
+                request, error = culprit
+                self._refuse([request], error)
+                group.remove(request)
+        return None
+
+    def _attempt(self, group: list[_Request]) -> tuple[_Request, Exception] | None:
+        """Work on the whole group and commit, or name the first request whose work raises, and why. Raises what the
+        store raises."""
+        effects, results = Effects(), []
+        needs = Needs.of_all(request.needs for request in group)
+        handler = Handler(self._engine.begin(needs), effects, self._engine.room_for_new_work)
+        try:
+            culprit = self._work(group, handler, results)
+        except (TryAgain, Away):
+            self._engine.abort()
+            raise
+        if culprit is not None:
+            self._engine.abort()
+            return culprit
+        self._engine.commit()
+        self._answer([(request, result, None) for request, result in zip(group, results, strict=True)], effects)
+        return None
 
     def _work(self, group: list[_Request], handler: Handler, results: list) -> tuple[_Request, Exception] | None:
         for request in group:
             try:
                 results.append(request.work(handler))
+            except (TryAgain, Away):  # the whole transaction's
+                raise
             except StorageFull as full:
                 return request, _unavailable(full)
             except Exception as error:  # noqa: BLE001 - it is the request's own, which is told of it
@@ -165,10 +188,11 @@ class GroupCommit:
     def _give_up(self, group: list[_Request], error: Exception) -> None:
         """The store cannot be trusted any more: answer nothing as done or as refused, and end."""
         self._fatal = error
-        unknown = UnknownOutcome("the store failed during a commit; whether it was kept shows after the restart")
-        unknown.__cause__ = error
         self._loop.call_soon_threadsafe(self._on_fatal, error)
-        self._answer([(request, None, unknown) for request in group], None)
+        self._refuse(group, _unknown(error))
+
+    def _refuse(self, group: list[_Request], error: Exception) -> None:
+        self._answer([(request, None, error) for request in group], None)
 
     def _answer(self, answers: list[tuple[_Request, Any, Exception | None]], effects: Effects | None) -> None:
         self._loop.call_soon_threadsafe(self._deliver, answers, effects)
@@ -191,3 +215,9 @@ class GroupCommit:
 
 def _unavailable(full: StorageFull) -> Unavailable:
     return Unavailable("storage_full", str(full))
+
+
+def _unknown(error: Exception) -> UnknownOutcome:
+    unknown = UnknownOutcome("the store failed during a commit; whether it was kept shows when it is asked again")
+    unknown.__cause__ = error
+    return unknown

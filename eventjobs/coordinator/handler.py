@@ -106,7 +106,7 @@ class Handler:
 
     def expire(self, now: int, limit: int) -> int:
         """Take up to `limit` jobs from workers whose lease ran out; how many it were."""
-        now = max(now, self._transaction.last_time)
+        now = self._transaction.now(now)
         jobs = self._transaction.expired(now, limit)
         for job in jobs:
             command = Expire(job_id=job.id, now=now, actor=COORDINATOR)
@@ -117,9 +117,10 @@ class Handler:
         return len(jobs)
 
     def _timely(self, command: Command) -> Command:
-        """The command at a time that is not before the newest record: it was made before it got its turn."""
-        last = self._transaction.last_time
-        return command if command.now >= last else attrs.evolve(command, now=last)
+        """The command at the transaction's time: it was made before it got its turn, by another clock perhaps. What it
+        asks for by a duration is counted from there."""
+        now = self._transaction.now(command.now)
+        return command if command.now == now else attrs.evolve(command, now=now)
 
     def _append(self, before: Job | None, event: Event, command: Command) -> Job:
         job_id = command.job_id if before is None else before.id

@@ -44,5 +44,13 @@ class Unavailable(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+class StoreAway(Unavailable):
+    """The store cannot be reached just now; the coordinator goes on trying."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__("overloaded", f"the store cannot be reached: {cause}")
+
+
 class UnknownOutcome(Exception):
-    """The commit failed in a way that leaves the outcome open; the coordinator is going down. Ask again."""
+    """The commit failed in a way that leaves the outcome open. Ask again: the coordinator, if its store is shared, or
+    else the one that comes after it."""

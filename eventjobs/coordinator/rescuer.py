@@ -9,7 +9,6 @@ import structlog
 
 from eventjobs.coordinator.alarm import Alarm
 from eventjobs.coordinator.clock import Clock
-from eventjobs.coordinator.group_commit import Work
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import MICROSECONDS
 
@@ -27,12 +26,13 @@ log = structlog.get_logger("eventjobs.rescuer")
 
 
 class Rescuer:
-    """Sleeps until the earliest expiry, then sweeps by `write`. `next_expiry` reads it from the store."""
+    """Sleeps until the earliest expiry, then sweeps. `expire` ends up to so many leases that ran out by a time and says
+    how many it were, `next_expiry` reads when the next one does."""
 
     def __init__(
-        self, write: Callable[[Work[int]], Awaitable[int]], clock: Clock, next_expiry: Callable[[], int | None]
+        self, expire: Callable[[int, int], Awaitable[int]], clock: Clock, next_expiry: Callable[[], int | None]
     ) -> None:
-        self._write, self._clock, self._next_expiry = write, clock, next_expiry
+        self._expire, self._clock, self._next_expiry = expire, clock, next_expiry
         self._alarm = Alarm(clock, self._start_sweep)
         self._sweep: asyncio.Task | None = None
         self._not_before = 0
@@ -65,8 +65,7 @@ class Rescuer:
         try:
             expiry = self._next_expiry()
             while expiry is not None and expiry <= self._clock.now():
-                now = self._clock.now()
-                await self._write(lambda handler, now=now: handler.expire(now, SWEEP_JOBS))
+                await self._expire(self._clock.now(), SWEEP_JOBS)
                 expiry = self._next_expiry()
         except Unavailable as error:
             expiry = None

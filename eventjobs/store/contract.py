@@ -2,11 +2,14 @@
 
 One writer at a time appends; a commit makes everything a transaction did visible and durable, or nothing. Readers
 see a consistent state and never wait for the writer.
+
+An engine is either this process's own, or shared: a database that other coordinators write too, behind a network. A
+shared one may be away for a while and come back, breaks off a transaction now and then, and tells the time for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -32,7 +35,17 @@ class StorageFull(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """A commit failed in a way that may or may not have reached the disk. The engine must not be used again."""
+    """A commit failed in a way that may or may not have reached the disk. An engine that is not shared must not be used
+    again; a shared one goes on with a new connection."""
+
+
+class TryAgain(StoreError):
+    """The transaction was broken off for the sake of others: a deadlock, a lock or a statement that took too long.
+    Nothing of it was done, and the same may succeed now."""
+
+
+class Away(StoreError):
+    """A shared store cannot be reached just now. Nothing was done; the engine connects again by itself."""
 
 
 class Corrupt(StoreError):
@@ -57,6 +70,52 @@ class Grant:
 
     job_id: str
     token: int
+
+
+@frozen
+class LeaseNeed:
+    """Candidates that will be asked for, and the lease request whose grants will be looked up (None: of none)."""
+
+    queues: Sequence[str] | None
+    kinds: Sequence[str] | None
+    limit: int
+    worker: str
+    request_id: str | None
+
+
+@frozen
+class Needs:
+    """What a transaction will be asked for, said beforehand: jobs by id, holders of idempotency keys, candidates in the
+    order in which they will be asked for, and up to so many jobs whose lease ran out."""
+
+    jobs: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    leases: tuple[LeaseNeed, ...] = ()
+    expired: int = 0
+
+    @classmethod
+    def of_all(cls, needs: Iterable[Needs]) -> Needs:
+        """The needs of works that are done one after another in one transaction."""
+        needs = tuple(needs)
+        if len(needs) == 1:
+            return needs[0]
+        return cls(
+            jobs=tuple(job for need in needs for job in need.jobs),
+            keys=tuple(key for need in needs for key in need.keys),
+            leases=tuple(lease for need in needs for lease in need.leases),
+            expired=sum(need.expired for need in needs),
+        )
+
+
+NOTHING = Needs()
+
+
+@frozen
+class Pulse:
+    """A shared store at one moment: the size of its log, and the time by its clock (microseconds)."""
+
+    size: int
+    time: int
 
 
 class Reader(Rows, Protocol):
@@ -106,6 +165,10 @@ class Transaction(Reader, Protocol):
     last_time: int
     """Time of the newest record, 0 for an empty log. Appends never carry an earlier one."""
 
+    def now(self, wanted: int) -> int:
+        """The time for what is decided in this transaction, `last_time` at least: what the caller's clock says
+        (`wanted`), or with a shared store what the store's own clock says, for all coordinators alike."""
+
     def key_holder(self, idempotency_key: str) -> KeyHolder | None:
         """The job enqueued under the key, with its payload."""
 
@@ -133,10 +196,17 @@ class Transaction(Reader, Protocol):
 class Engine(Protocol):
     """A store, open. All writing happens on one thread, which calls begin, commit and abort in turn."""
 
-    def begin(self) -> Transaction: ...
+    shared: bool
+    """Whether it is a SharedEngine. Then reads wait for a network and belong on threads, as many as there are."""
+
+    def begin(self, needs: Needs = NOTHING) -> Transaction:
+        """Open the write transaction. `needs` lets a shared engine lock and load in few round trips; what is asked for
+        without being named there is answered all the same. A shared engine raises TryAgain or Away, as do the
+        transaction's own questions."""
 
     def commit(self) -> None:
-        """Make the open transaction durable (fsync), then visible. Raises StorageFull or OutcomeUnknown."""
+        """Make the open transaction durable (fsync), then visible. Raises StorageFull or OutcomeUnknown, and with a
+        shared engine TryAgain or Away; whatever it raises, no transaction is open after it."""
 
     def abort(self) -> None:
         """Drop the open transaction."""
@@ -155,3 +225,14 @@ class Engine(Protocol):
         """Housekeeping without effect on the content; called on a timer from the writer thread."""
 
     def close(self) -> None: ...
+
+
+class SharedEngine(Engine, Protocol):
+    """A store that other coordinators write too."""
+
+    def pulse(self) -> Pulse:
+        """What is there now, in one short round trip. Asked on a thread of its own. Raises Away."""
+
+    def watch(self, moved: Callable[[], None]) -> None:
+        """Call `moved` when another coordinator has said that it wrote, from any thread. A hint: it may come late, in
+        vain, or not at all. Called once, before the first `pulse`."""

@@ -21,7 +21,7 @@ from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import decode_record, encode_record
-from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, Grant, Head
+from eventjobs.store.contract import DUE_ROWS_MAX, NOTHING, Corrupt, Grant, Head, Needs
 from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
 from eventjobs.store.proofs import ProvesItsLog
 
@@ -122,6 +122,9 @@ class MemoryTransaction(MemoryReader):
     def last_time(self) -> int:
         return self._state.last_time
 
+    def now(self, wanted: int) -> int:
+        return max(wanted, self._state.last_time)
+
     def key_holder(self, idempotency_key: str) -> KeyHolder | None:
         for job in self._jobs():
             if job.spec.idempotency_key == idempotency_key:
@@ -190,13 +193,15 @@ class MemoryTransaction(MemoryReader):
 class MemoryEngine:
     """See store.contract.Engine. `room` is what `room_for_new_work` answers."""
 
+    shared = False
+
     def __init__(self, read_models: Sequence[Projection] = (), room: bool = True) -> None:
         self.room = room
         self._read_models = tuple(read_models)
         self._state = _State(rows={table: {} for model in read_models for table in model.tables})
         self._open: _State | None = None
 
-    def begin(self) -> MemoryTransaction:
+    def begin(self, needs: Needs = NOTHING) -> MemoryTransaction:
         if self._open is not None:
             raise RuntimeError("a write transaction is open already")
         self._open = self._state.copy()

@@ -12,7 +12,7 @@ import msgspec
 
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.codec import seal, unseal
-from eventjobs.store.contract import Corrupt, OutcomeUnknown, StorageFull, StoreError
+from eventjobs.store.contract import NOTHING, Corrupt, Needs, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
 from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
@@ -73,6 +73,8 @@ def open_engine(
 class LmdbEngine:
     """See store.contract.Engine. Made by `open_engine`."""
 
+    shared = False
+
     def __init__(self, directory: Path, lock: DirectoryLock, projections: Sequence[Projection], map_size: int) -> None:
         self.directory = directory
         self._data_file = directory.resolve() / DATA_FILE
@@ -97,7 +99,7 @@ class LmdbEngine:
             raise
         self._page_size = self._env.stat()["psize"]
 
-    def begin(self) -> LmdbTransaction:
+    def begin(self, needs: Needs = NOTHING) -> LmdbTransaction:
         self._guard.check()
         thread = threading.get_ident()
         if self._writer not in (None, thread):

@@ -53,6 +53,9 @@ class LmdbTransaction(LmdbReader):
     def stored_head(self) -> StoredHead:
         return StoredHead(self.last_time, self._frontier)
 
+    def now(self, wanted: int) -> int:
+        return max(wanted, self.last_time)
+
     # Reading for decisions ------------------------------------------------------------------------------------
 
     def key_holder(self, idempotency_key: str) -> KeyHolder | None:

@@ -17,7 +17,7 @@ from eventjobs.domain.events import Event, Record
 from eventjobs.domain.job import Job
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.codec import decode_record
-from eventjobs.store.contract import OutcomeUnknown, Reader, StorageFull, Transaction
+from eventjobs.store.contract import NOTHING, Needs, OutcomeUnknown, Reader, StorageFull, Transaction
 from eventjobs.store.memory import MemoryEngine, MemoryTransaction
 
 USUAL_SECONDS = (0.0005, 0.003)
@@ -113,7 +113,7 @@ class Store(MemoryEngine):
         """The same with what is open."""
         return len(self._open.log)
 
-    def begin(self) -> MemoryTransaction:
+    def begin(self, needs: Needs = NOTHING) -> MemoryTransaction:
         super().begin()
         return _Transaction(self._open, self._read_models, self._disk, self.decoded())
 
@@ -147,11 +147,13 @@ class _Transaction(MemoryTransaction):
 class SimulatedEngine:
     """The store as one program has it open. See store.contract.Engine."""
 
+    shared = False
+
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         disk.store.close()  # what the program before had begun is gone with it
 
-    def begin(self) -> Transaction:
+    def begin(self, needs: Needs = NOTHING) -> Transaction:
         return self._disk.store.begin()
 
     def commit(self) -> None:

@@ -19,7 +19,7 @@ from eventjobs.coordinator.group_commit import GroupCommit
 from eventjobs.coordinator.replies import Enqueued
 from eventjobs.domain.job import Job
 from eventjobs.projections import READ_MODELS
-from eventjobs.store.contract import Reader, Transaction
+from eventjobs.store.contract import NOTHING, Needs, Reader, Transaction
 from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing import builders as b
 from eventjobs.testing import virtual_time
@@ -33,8 +33,10 @@ class StagedEngine:
 
     Commits wait at the gate while it is closed, and then meet the next of `failures`: None, or an error that is
     raised instead of the commit (after it with `kept`). `begin_failures` are met by begin. `calls` lists what was
-    called, in order.
+    called, in order, and `needs` what begin was told.
     """
+
+    shared = False
 
     def __init__(self) -> None:
         self._engine = MemoryEngine(READ_MODELS)
@@ -42,6 +44,7 @@ class StagedEngine:
         self.begin_failures: deque[Exception | None] = deque()
         self.kept = False
         self.calls: list[str] = []
+        self.needs: list[Needs] = []
         self._gate, self._at_gate = threading.Event(), threading.Event()
         self._gate.set()
 
@@ -57,8 +60,9 @@ class StagedEngine:
         """Wait until a commit waits at the closed gate."""
         assert await asyncio.to_thread(self._at_gate.wait, REAL_SECONDS_MAX)
 
-    def begin(self) -> Transaction:
+    def begin(self, needs: Needs = NOTHING) -> Transaction:
         self.calls.append("begin")
+        self.needs.append(needs)
         if self.begin_failures and (failure := self.begin_failures.popleft()) is not None:
             raise failure
         return self._engine.begin()

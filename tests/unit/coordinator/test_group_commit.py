@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from eventjobs.coordinator import group_commit
-from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
-from eventjobs.store.contract import Corrupt, OutcomeUnknown, StorageFull
+from eventjobs.coordinator.replies import StoreAway, Unavailable, UnknownOutcome
+from eventjobs.store.contract import Away, Corrupt, LeaseNeed, Needs, OutcomeUnknown, StorageFull, TryAgain
 from eventjobs.testing import builders as b
 
 
@@ -379,5 +379,103 @@ def test_housekeeping_is_done_between_commits(play):
             commits.maintain()
             assert await commits.run(enqueuing(4)) == b.an_id(4)
         assert [line["event"] for line in lines] == ["housekeeping_failed"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("where", ["begin_failures", "failures"])
+def test_a_group_that_was_broken_off_is_worked_on_again(play, where):
+    """A transaction that the store breaks off for the sake of others is done anew, and its effects are told once."""
+
+    async def scene(stage):
+        commits = stage.group_commit()
+        getattr(stage.engine, where).extend([TryAgain("a deadlock"), TryAgain("a deadlock")])
+        assert await commits.run(enqueuing(1)) == b.an_id(1)
+        assert appended(stage) == [1] and len(stage.records()) == 1 and stage.fatal == []
+
+    play(scene)
+
+
+def test_a_group_that_is_broken_off_again_and_again_is_refused(play):
+    """After so many attempts nothing was done, which is what the requests are told; the next one may succeed."""
+
+    async def scene(stage):
+        commits = stage.group_commit()
+        stage.engine.failures.extend([TryAgain("a deadlock")] * group_commit.ATTEMPTS_MAX)
+        with pytest.raises(Unavailable) as refused:
+            await commits.run(enqueuing(1))
+        assert refused.value.code == "overloaded" and stage.records() == []
+        assert await commits.run(enqueuing(1)) == b.an_id(1)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("error", [TryAgain("a statement took too long"), Away("no route to host")])
+def test_trouble_of_the_store_amid_work_is_no_requests_own(play, error):
+    """What the store raises while a request is worked on concerns the whole group, and what was begun is dropped."""
+
+    async def scene(stage):
+        troubled = [error]
+
+        def work(handler):
+            if troubled:
+                raise troubled.pop()
+            return enqueuing(2)(handler)
+
+        first, second = await one_group(stage, enqueuing(1), work)
+        assert stage.engine.calls[:2] == ["begin", "abort"]
+        if isinstance(error, TryAgain):
+            assert (first.result(), second.result()) == (b.an_id(1), b.an_id(2))
+        else:
+            assert isinstance(first.exception(), StoreAway) and isinstance(second.exception(), StoreAway)
+            assert stage.records() == []
+
+    play(scene)
+
+
+@pytest.mark.parametrize("where", ["begin_failures", "failures"])
+def test_a_store_that_is_away_is_told_of_and_no_end(play, where):
+    """Nothing was done, and requests that come when the store is back are done."""
+
+    async def scene(stage):
+        commits = stage.group_commit()
+        getattr(stage.engine, where).append(Away("no route to host"))
+        with pytest.raises(StoreAway) as refused:
+            await commits.run(enqueuing(1))
+        assert refused.value.code == "overloaded" and refused.value.retry_after_seconds >= 1
+        assert await commits.run(enqueuing(1)) == b.an_id(1) and stage.fatal == []
+
+    play(scene)
+
+
+def test_a_shared_store_outlives_an_unknown_outcome(play):
+    """The group is told that its outcome is unknown, and the next one is done."""
+
+    async def scene(stage):
+        stage.engine.shared = True
+        commits = stage.group_commit()
+        stage.engine.failures.append(OutcomeUnknown("the connection broke"))
+        with pytest.raises(UnknownOutcome):
+            await commits.run(enqueuing(1))
+        assert await commits.run(enqueuing(2)) == b.an_id(2) and stage.fatal == []
+
+    play(scene)
+
+
+def test_what_a_group_needs_is_said_beforehand(play):
+    """The engine is told what all requests of a group will ask for, in the order of the requests."""
+
+    async def scene(stage):
+        commits = stage.group_commit()
+        lease = LeaseNeed(None, ("email",), 3, "w", None)
+        needs = [Needs(jobs=("a", "b")), Needs(keys=("k",), leases=(lease,)), Needs(jobs=("a",), expired=5)]
+        stage.engine.close_gate()
+        first = asyncio.create_task(commits.run(lambda handler: None))
+        await stage.engine.somebody_at_gate()
+        tasks = [asyncio.create_task(commits.run(lambda handler: None, needs=need)) for need in needs]
+        await asyncio.sleep(0)
+        stage.engine.open_gate()
+        await asyncio.gather(first, *tasks)
+        assert stage.engine.needs[-1] == Needs(("a", "b", "a"), ("k",), (lease,), 5)
 
     play(scene)

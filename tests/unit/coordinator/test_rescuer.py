@@ -160,10 +160,10 @@ def test_trouble_with_a_sweep_is_told_and_not_its_end(play, monkeypatch, error):
         real = coordinator._commits.run
         failing = True
 
-        async def run(work, size=0):
+        async def run(*request):
             if failing:
                 raise error
-            return await real(work, size)
+            return await real(*request)
 
         monkeypatch.setattr(coordinator._commits, "run", run)
         with capture_logs() as lines:
