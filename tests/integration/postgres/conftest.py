@@ -1,0 +1,3 @@
+"""What the tests of the PostgreSQL engine share."""
+
+from __future__ import annotations
