@@ -165,7 +165,7 @@ def _entries(snapshot: Snapshot, after: int, contents: bool) -> Iterator[Entry]:
     beside = snapshot.rows(CONTENTS, position_key(after + 1)) if contents else iter(())
     content = next(beside, None)
     position = after
-    for key, stored in snapshot.rows(LOG, position_key(after + 1)):
+    for key, stored in snapshot.log_rows(after + 1):
         position += 1
         if key != position_key(position):
             raise Corrupt(f"log: position {position} is missing")

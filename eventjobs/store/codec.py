@@ -50,6 +50,15 @@ class _Envelope:
     data: msgspec.Raw
 
 
+@frozen
+class Outline:
+    """What every record says, whatever its type and format."""
+
+    position: int
+    job_id: str
+    time: int
+
+
 def _decode_custom(wanted: type, value: object) -> object:
     if wanted is RetryPolicy and isinstance(value, dict):
         return policy_from(value)
@@ -58,6 +67,7 @@ def _decode_custom(wanted: type, value: object) -> object:
 
 _encode = msgspec.json.Encoder().encode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_outline = msgspec.json.Decoder(Outline).decode
 _decode_event = {name: msgspec.json.Decoder(cls, dec_hook=_decode_custom).decode for name, cls in EVENT_TYPES.items()}
 
 
@@ -92,6 +102,14 @@ def decode_record(text: bytes) -> Record:
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise Corrupt(f"a record cannot be read: {error}") from error
     return Record(envelope.position, envelope.job_id, envelope.version, envelope.time, envelope.actor, event)
+
+
+def decode_outline(text: bytes) -> Outline:
+    """What the record of a stored text says of its place. Raises Corrupt for a broken one."""
+    try:
+        return _decode_outline(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(f"a record cannot be read: {error}") from error
 
 
 # Contents -------------------------------------------------------------------------------------------------------

@@ -192,10 +192,24 @@ class Transaction(Reader, Protocol):
         `before` is the job as read in this transaction, None for a new one. `now` must not be below `last_time`.
         """
 
-    def append_text(self, text: bytes, content: Content | None) -> Record:
-        """Append a record that was written elsewhere, as its text has it, with its content; returns what it says.
 
-        For stores that are being made of another's log, see ingest.py. Raises Corrupt for what cannot come next.
+class SealsLog(Protocol):
+    """An engine that can move the oldest records out of its live store, into an archive that its readers read as one
+    with what is left. No record is ever in neither place. What of a log is sealed has no effect on any answer."""
+
+    def seal(self, before: int, pause: Callable[[], None]) -> bool:
+        """Seal the next segment of the log if all of it is older than `before` (microseconds); False when it is not.
+
+        Called on one thread at a time, beside the writer, which it does not hold up. `pause` is called every few
+        milliseconds of work; what it raises ends the work, with nothing left behind. Raises StorageFull when there was
+        no room, with nothing left behind, Corrupt when what would be sealed is damaged.
+        """
+
+    def empty(self) -> bool:
+        """Take some of what was sealed out of the live store; False when nothing was left to take out.
+
+        Called on the writer thread while no transaction is open, for a few milliseconds. Raises StorageFull and
+        OutcomeUnknown as a commit does.
         """
 
 

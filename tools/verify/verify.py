@@ -133,7 +133,7 @@ class _Verification:
         return head
 
     def _walk(self, walk: LogWalk, tree_walk: TreeWalk, fold: Fold | None) -> None:
-        total = self._snapshot.count(LOG)
+        total = self._snapshot.log_size()
         for block in walk.blocks():
             tree_walk.add(block)
             if fold is not None:

@@ -13,7 +13,7 @@ from attrs import frozen
 from eventjobs.store.codec import CRC_BYTES
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb.snapshot import Snapshot
-from eventjobs.store.lmdb.tables import LOG, key_position, position_key
+from eventjobs.store.lmdb.tables import key_position
 from eventjobs.store.merkle import NODE_LEVELS
 from eventjobs.tools.verify.report import Check
 
@@ -77,7 +77,7 @@ class LogWalk:
         """What is stored at the next 256 positions, with None in the gaps; None after the end."""
         try:
             if self._rows is None:
-                self._rows = self._snapshot.rows(LOG, position_key(first))
+                self._rows = self._snapshot.log_rows(first)
             rows = [*self._ahead, *islice(self._rows, BLOCK - len(self._ahead))]
         except Corrupt as error:
             self._rows, self._ahead = None, []
@@ -116,7 +116,7 @@ class LogWalk:
         found: list[bytes | None] = []
         for position in range(first, min(first + BLOCK, self._size + 1)):
             try:
-                found.append(self._snapshot.stored(LOG, position_key(position)))
+                found.append(self._snapshot.log_row(position))
             except Corrupt:
                 found.append(None)
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import lmdb
 import msgspec
 
 from eventjobs.domain.projection import Projection, Table
+from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import NOTHING, Corrupt, Needs, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
@@ -19,8 +20,18 @@ from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesyst
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
 from eventjobs.store.lmdb.rebuild import check_nothing_is_lost, rebuild_stale
 from eventjobs.store.lmdb.residency import release_pages
+from eventjobs.store.lmdb.sealing import empty_next, seal_next
 from eventjobs.store.lmdb.space import no_space_left
-from eventjobs.store.lmdb.tables import FORMAT_KEY, FORMAT_VERSION, HEAD_KEY, META, Tables, key_position
+from eventjobs.store.lmdb.tables import (
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    HEAD_KEY,
+    META,
+    WHOLE_FORMAT,
+    Tables,
+    archived_size,
+    key_position,
+)
 from eventjobs.store.lmdb.transaction import LmdbTransaction
 from eventjobs.store.lmdb.tree import complete_tree
 from eventjobs.store.merkle import Frontier
@@ -87,13 +98,19 @@ class LmdbEngine:
         try:
             _assert_durable(self._env)
             _check_format(self._env, directory)
+            self.archive = Archive(directory / ARCHIVE_DIRECTORY)
             with self._env.begin(write=True) as txn:
-                self._tables = Tables(self._env, self._projections, txn)
+                self._tables = Tables(self._env, self._projections, txn, self.archive)
                 _check_end(LmdbReader(self._tables, txn), self._tables, txn)
                 check_nothing_is_lost(self._tables, txn, self._projections)
             self._env.reader_check()
             rebuild_stale(self._env, self._tables, self._projections)
             complete_tree(self._env, self._tables)
+            with self.read() as reader:
+                self.archive.check_files(reader.subtree)
+            self.archive.remove_partial()
+            with self._env.begin() as txn:
+                self.archive.checked = archived_size(txn, self._tables.meta)
         except BaseException:
             self._env.close()
             raise
@@ -138,7 +155,7 @@ class LmdbEngine:
         taken, self._open = self._open, None
         return taken
 
-    def _failed_commit(self, error: lmdb.Error, after: StoredHead) -> StoreError:
+    def _failed_commit(self, error: lmdb.Error, after: StoredHead | None) -> StoreError:
         """What a failed commit means. No space: nothing was written, if the store reads as it did before. Anything
         else may have reached the disk in part or as a whole, and the environment is not to be trusted any more."""
         full = isinstance(error, (lmdb.DiskError, lmdb.MapFullError)) or no_space_left(self.directory)
@@ -146,12 +163,12 @@ class LmdbEngine:
             return _full(error, self.directory)
         return OutcomeUnknown(f"a commit failed and may or may not be on disk: {error}")
 
-    def _reads_as_before(self, after: StoredHead) -> bool:
-        """Whether the commit that was to lead to `after` is not in the store. After a failure to write LMDB's own head,
-        which leaves that open, nothing can be read."""
+    def _reads_as_before(self, after: StoredHead | None) -> bool:
+        """Whether the commit that was to lead to `after` is not in the store; of one that appends nothing (None) it
+        does not matter. After a failure to write LMDB's own head, which leaves that open, nothing can be read."""
         try:
             with self.read() as reader:
-                return reader.head().size < after.frontier.size
+                return reader.head().size < after.frontier.size if after is not None else True
         except StoreError:
             return False
 
@@ -187,6 +204,31 @@ class LmdbEngine:
         self._guard.check()
         self._env.reader_check()
         release_pages(self._data_file)
+
+    def seal(self, before: int, pause: Callable[[], None]) -> bool:
+        """See store.contract.SealsLog."""
+        self._guard.check()
+        return seal_next(self.read, self._tables, before, pause)
+
+    def empty(self) -> bool:
+        """See store.contract.SealsLog."""
+        self._guard.check()
+        if self._open is not None:
+            raise RuntimeError("a write transaction is open")
+        txn = self._env.begin(write=True)
+        try:
+            some = empty_next(txn, self._tables)
+        except lmdb.Error as error:
+            txn.abort()
+            raise _meaning(error, self.directory) from error
+        except BaseException:
+            txn.abort()
+            raise
+        try:
+            txn.commit()
+        except lmdb.Error as error:
+            raise self._failed_commit(error, None) from error
+        return some
 
     def close(self) -> None:
         if self._open is not None:
@@ -232,7 +274,7 @@ def _check_format(env: lmdb.Environment, directory: Path) -> None:
         with env.begin(write=True) as txn:
             meta = env.open_db(META.encode(), txn=txn)
             for key, value in (
-                (FORMAT_KEY, msgspec.msgpack.encode(FORMAT_VERSION)),
+                (FORMAT_KEY, msgspec.msgpack.encode(WHOLE_FORMAT)),
                 (HEAD_KEY, StoredHead(0, Frontier()).encode()),
             ):
                 txn.put(key, seal(key, value), db=meta)
@@ -250,8 +292,14 @@ def _check_format(env: lmdb.Environment, directory: Path) -> None:
 def _check_end(reader: LmdbReader, tables: Tables, txn: lmdb.Transaction) -> None:
     """The head must stand for the log's last record: the cheap part of a verification, done at every start."""
     size = reader.stored_head().frontier.size
+    archived = archived_size(txn, tables.meta)
+    tables.archive.check_reaches(archived)
+    tables.archive.check_files()
     with txn.cursor(db=tables.log) as cursor:
+        first = key_position(cursor.key()) if cursor.first() else archived + 1
         last = key_position(cursor.key()) if cursor.last() else 0
+    if first != archived + 1:
+        raise Corrupt(f"the log begins at position {first}, but should at {archived + 1}")
     if last != size:
         raise Corrupt(f"the log ends at position {last}, but its head says {size}")
     if size:

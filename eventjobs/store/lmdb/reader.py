@@ -77,6 +77,8 @@ class LmdbReader(ProvesItsLog):
     def record_text(self, position: int) -> bytes | None:
         """The bytes of a record as they were written."""
         text = self._get(self._tables.log, position_key(position), "log")
+        if text is None and 1 <= position <= self._tables.archive.end:
+            return self._tables.archive.texts(position - 1, 1)[0]
         if text is None and 1 <= position <= self.stored_head().frontier.size:
             raise _missing(position)
         return text
@@ -99,14 +101,21 @@ class LmdbReader(ProvesItsLog):
         return node
 
     def records(self, after: int, limit: int) -> list[Record]:
-        found: list[Record] = []
+        return [decode_record(text) for text in self.record_texts(after, limit)]
+
+    def record_texts(self, after: int, limit: int) -> list[bytes]:
+        """The bytes of up to `limit` records with positions above `after`, in order."""
+        found: list[bytes] = []
         with self._txn.cursor(db=self._tables.log) as cursor:
             more = cursor.set_range(position_key(after + 1))
+            if after < self._tables.archive.end and not (more and cursor.key() == position_key(after + 1)):
+                found += self._tables.archive.texts(after, limit)
+                more = cursor.set_range(position_key(after + 1 + len(found)))
             while more and len(found) < limit:
                 key, stored = cursor.item()
                 if key != position_key(after + 1 + len(found)):
                     raise _missing(after + 1 + len(found))
-                found.append(decode_record(unseal(key, stored, "log")))
+                found.append(unseal(key, stored, "log"))
                 more = cursor.next()
         if len(found) < limit and after + len(found) < self.stored_head().frontier.size:
             raise _missing(after + 1 + len(found))

@@ -12,19 +12,31 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import lmdb
 import lmdb.verify
 import msgspec
 
-from eventjobs.store.codec import unseal
+from eventjobs.store.archive import ARCHIVE_DIRECTORY, PART_RECORDS, Archive
+from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.datafile import DATA_FILE, fault_of_heads
 from eventjobs.store.lmdb.guards import LOCK_FILE
 from eventjobs.store.lmdb.reader import LmdbReader
 from eventjobs.store.lmdb.residency import release_pages
-from eventjobs.store.lmdb.tables import CONTENTS, FORMAT_KEY, FORMAT_VERSION, LOG, MAX_DATABASES, META, Tables
+from eventjobs.store.lmdb.tables import (
+    CONTENTS,
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    LOG,
+    MAX_DATABASES,
+    META,
+    Tables,
+    archived_size,
+    position_key,
+)
 
 ROWS_BETWEEN = 4_096
 """How many rows are read before the pages that they lie on are let go: the file may be larger than the memory."""
@@ -91,13 +103,28 @@ def structural_faults(file: Path) -> list[str]:
 class Snapshot:
     """One state of a store. Made by `open_snapshot`."""
 
-    def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction, file: Path) -> None:
+    def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction, file: Path, archive: Path) -> None:
+        """`archive` is the directory of the archive, which is looked at when it is needed."""
         self._env, self._txn, self._file = env, txn, file
+        self._archive_directory = archive
         self.names = [name.decode("ascii", "replace") for name in self._main_keys()]
         for name in (META, LOG, CONTENTS):
             if name not in self.names:
                 raise NoStore(f"{file} is an LMDB file of another program: it has no database {name}")
         self._check_format()
+
+    @cached_property
+    def archive(self) -> Archive:
+        """The records that have left the file. Raises Corrupt when not all of them are there, StoreError."""
+        archive = Archive(self._archive_directory)
+        archive.check_reaches(self.archived)
+        return archive
+
+    @cached_property
+    def archived(self) -> int:
+        """How many records, from the first on, have left the file. Raises Corrupt."""
+        with self._damage_told(META):
+            return archived_size(self._txn, self._database(META))
 
     def _main_keys(self) -> list[bytes]:
         with self._txn.cursor() as cursor:
@@ -116,9 +143,32 @@ class Snapshot:
     def reader(self) -> LmdbReader:
         """The log as engines read it; without projections."""
         try:
-            return LmdbReader(Tables(self._env, (), self._txn, create=False), self._txn)
+            return LmdbReader(Tables(self._env, (), self._txn, self.archive, create=False), self._txn)
         except lmdb.NotFoundError as error:
             raise NoStore(f"{self._file} lacks a database ({error}); start a coordinator on it once") from error
+
+    def log_size(self) -> int:
+        """How many records there are, in the file and in the archive."""
+        return self.archived + self.count(LOG)
+
+    def log_rows(self, start: int) -> Rows:
+        """The rows of the log from a position on, those in the archive as they would lie in the file. Raises Corrupt
+        where they break off."""
+        position = start
+        while position <= self.archived:
+            texts = self.archive.texts(position - 1, min(PART_RECORDS, self.archived + 1 - position))
+            for text in texts:
+                key = position_key(position)
+                yield key, seal(key, text)
+                position += 1
+        yield from self.rows(LOG, position_key(position) if position > 1 else b"")
+
+    def log_row(self, position: int) -> bytes | None:
+        """What is stored at a position of the log; raises Corrupt when it cannot be reached."""
+        key = position_key(position)
+        if 1 <= position <= self.archived:
+            return seal(key, self.archive.texts(position - 1, 1)[0])
+        return self.stored(LOG, key)
 
     def stored(self, name: str, key: bytes) -> bytes | None:
         """One value of a database as stored. Raises Corrupt when it cannot be reached."""
@@ -154,12 +204,15 @@ class Snapshot:
 
 
 @contextmanager
-def open_snapshot(path: Path) -> Iterator[Snapshot]:
-    """The store in a directory, or the copy in a file, as it stands now. Raises NoStore or Corrupt."""
+def open_snapshot(path: Path, archive: Path | None = None) -> Iterator[Snapshot]:
+    """The store in a directory, or the copy in a file, as it stands now. Raises NoStore or Corrupt.
+
+    `archive` is the directory of its archive, if it does not lie beside the file.
+    """
     file = data_file(path)
     try:
         with _environment(file) as env, env.begin() as txn:
-            yield Snapshot(env, txn, file)
+            yield Snapshot(env, txn, file, file.with_name(ARCHIVE_DIRECTORY) if archive is None else archive)
     except (lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
         raise Corrupt(f"{file} is damaged: {error}") from error
     except lmdb.Error as error:

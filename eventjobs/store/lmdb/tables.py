@@ -9,15 +9,20 @@ import lmdb
 import msgspec
 
 from eventjobs.domain.projection import Projection, Table
+from eventjobs.store.archive import Archive
+from eventjobs.store.codec import seal, unseal
 from eventjobs.store.keys import KeyCodec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Format of the store as a whole. A store with a higher one is refused, untouched."""
+WHOLE_FORMAT, ARCHIVED_FORMAT = 1, 2
+"""The format of a store that has all of its log, and of one whose first records are in the archive alone."""
 
 MAX_DATABASES = 64
 
 META, LOG, CONTENTS, TREE, SCRATCH = "meta", "log", "contents", "tree", "rebuild_jobs"
 FORMAT_KEY, HEAD_KEY, TREE_KEY, PROJECTION_PREFIX = b"format", b"head", b"tree", b"projection:"
+ARCHIVED_KEY = b"archived"
 
 _POSITION = struct.Struct(">Q")
 _NODE = struct.Struct(">BQ")
@@ -49,6 +54,18 @@ def decode_progress(value: bytes) -> tuple[int, int]:
     return version, checkpoint
 
 
+def archived_size(txn: lmdb.Transaction, meta: object) -> int:
+    """How many records, from the first on, have left the database `log`: they are in the archive alone."""
+    stored = txn.get(ARCHIVED_KEY, db=meta)
+    return 0 if stored is None else msgspec.msgpack.decode(unseal(ARCHIVED_KEY, stored, META), type=int)
+
+
+def set_archived_size(txn: lmdb.Transaction, meta: object, size: int) -> None:
+    """Say so. From then on the store has the format that programs without an archive refuse."""
+    for key, value in ((ARCHIVED_KEY, size), (FORMAT_KEY, ARCHIVED_FORMAT)):
+        txn.put(key, seal(key, msgspec.msgpack.encode(value)), db=meta)
+
+
 def database_name(table: Table) -> str:
     """The name of the database that holds a projection's table."""
     return f"projection/{table.name}"
@@ -57,14 +74,19 @@ def database_name(table: Table) -> str:
 class Tables:
     """The open databases: `log`, `contents`, `tree`, `meta`, `scratch`; (database, codec) by projection table.
 
-    `made` names those that were not there.
+    `made` names those that were not there. `archive` has the records that have left `log`.
     """
 
     def __init__(
-        self, env: lmdb.Environment, projections: Sequence[Projection], txn: lmdb.Transaction, create: bool = True
+        self,
+        env: lmdb.Environment,
+        projections: Sequence[Projection],
+        txn: lmdb.Transaction,
+        archive: Archive,
+        create: bool = True,
     ) -> None:
         """`create` makes those that are not there; else lmdb.NotFoundError is raised for one."""
-
+        self.archive = archive
         with txn.cursor() as cursor:
             there = set(cursor.iternext(values=False))
         self.made: set[str] = set()

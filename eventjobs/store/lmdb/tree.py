@@ -10,11 +10,13 @@ import structlog
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.reader import LmdbReader
-from eventjobs.store.lmdb.tables import TREE_KEY, Tables, decode_progress, encode_progress, node_key, position_key
+from eventjobs.store.lmdb.tables import TREE_KEY, Tables, decode_progress, encode_progress, node_key
 from eventjobs.store.merkle import NODE_LEVELS, Frontier, Node, leaf_hash
 
 TREE_VERSION = 1
 """Version of the rule by which nodes are kept. With a higher one the table is made anew."""
+CHUNK_RECORDS = 1 << NODE_LEVELS
+"""Records read at once."""
 
 log = structlog.get_logger("eventjobs.store")
 
@@ -64,15 +66,9 @@ def _is_stale(tables: Tables, txn: lmdb.Transaction, size: int) -> bool:
 
 def _from_records(tables: Tables, txn: lmdb.Transaction, size: int) -> Frontier:
     """Keep every node over the first `size` records; the frontier over them."""
-    frontier = Frontier()
-    with txn.cursor(db=tables.log) as cursor:
-        more = cursor.first()
-        while more and frontier.size < size:
-            key, stored = cursor.item()
-            position = frontier.size + 1
-            if key != position_key(position):
-                raise Corrupt(f"log: position {position} is missing")
-            if nodes := frontier.append(leaf_hash(unseal(key, stored, "log"))):
-                keep_nodes(tables, txn, nodes, position)
-            more = cursor.next()
+    frontier, reader = Frontier(), LmdbReader(tables, txn)
+    while frontier.size < size:
+        for text in reader.record_texts(frontier.size, CHUNK_RECORDS):
+            if nodes := frontier.append(leaf_hash(text)):
+                keep_nodes(tables, txn, nodes, frontier.size)
     return frontier

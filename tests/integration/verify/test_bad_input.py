@@ -127,7 +127,7 @@ def test_a_newer_store(store):
     """It is refused with its version, and left alone."""
     with store.raw() as database:
         database("meta").put(b"format", msgspec.msgpack.encode(99))
-    assert "has format 99, this eventjobs knows up to 1; use a newer one" in verified(store.directory, 2).stderr
+    assert "has format 99, this eventjobs knows up to 2; use a newer one" in verified(store.directory, 2).stderr
 
 
 def test_a_damaged_format(store):
