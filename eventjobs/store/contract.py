@@ -192,6 +192,12 @@ class Transaction(Reader, Protocol):
         `before` is the job as read in this transaction, None for a new one. `now` must not be below `last_time`.
         """
 
+    def append_text(self, text: bytes, content: Content | None) -> Record:
+        """Append a record that was written elsewhere, as its text has it, with its content; returns what it says.
+
+        For stores that are being made of another's log, see ingest.py. Raises Corrupt for what cannot come next.
+        """
+
 
 class SealsLog(Protocol):
     """An engine that can move the oldest records out of its live store, into an archive that its readers read as one

@@ -22,6 +22,7 @@ from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import decode_record, encode_record
 from eventjobs.store.contract import DUE_ROWS_MAX, NOTHING, Corrupt, Grant, Head, Needs
+from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
 from eventjobs.store.proofs import ProvesItsLog
 
@@ -168,17 +169,26 @@ class MemoryTransaction(MemoryReader):
         version = 1 if before is None else before.version + 1
         record = Record(len(state.log) + 1, job_id, version, now, actor, event)
         after = evolve(before, record)
-        text = encode_record(record)
+        self._take(before, record, encode_record(record), after, content)
+        return after
+
+    def append_text(self, text: bytes, content: Content | None) -> Record:
+        record = record_that_follows(text, len(self._state.log), self._state.last_time)
+        before = self.job(record.job_id)
+        self._take(before, record, text, job_after(before, record), content)
+        return record
+
+    def _take(self, before: Job | None, record: Record, text: bytes, after: Job, content: Content | None) -> None:
+        state = self._state
         state.log.append(text)
         state.frontier.append(leaf_hash(text))
-        state.jobs[job_id] = after
-        state.last_time = now
+        state.jobs[record.job_id] = after
+        state.last_time = record.time
         if content is not None:
             state.contents[record.position] = content
         for model in self._read_models:
             for table, key, value in model.project(self, before, record, after):
                 self._change(table, key, value)
-        return after
 
     def _change(self, table: Table, key: Key, value: Value | None) -> None:
         rows = self._state.rows[table]

@@ -19,6 +19,7 @@ from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import encode_content, encode_record, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
 from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, JobRows, remembered_request, text_digest
+from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
 from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, encode_progress, position_key
@@ -113,20 +114,29 @@ class LmdbTransaction(LmdbReader):
             raise ValueError(f"job {job_id} exists already")
         position = self._frontier.size + 1
         record = Record(position, job_id, 1 if before is None else before.version + 1, now, actor, event)
-        text = encode_record(record)
         after = evolve(before, record)
-        key = position_key(position)
+        self._take(before, record, encode_record(record), after, content)
+        return after
+
+    def append_text(self, text: bytes, content: Content | None) -> Record:
+        record = record_that_follows(text, self._frontier.size, self.last_time)
+        before = self.job(record.job_id)
+        self._take(before, record, text, job_after(before, record), content)
+        return record
+
+    def _take(self, before: Job | None, record: Record, text: bytes, after: Job, content: Content | None) -> None:
+        """Put a record where it belongs, with all that follows from it."""
+        key = position_key(record.position)
         try:
             self._append(self._tables.log, key, text)
             if content is not None:
                 self._append(self._tables.contents, key, encode_content(content))
             self.project(self._projections, before, record, after)
             if nodes := self._frontier.append(leaf_hash(text)):
-                keep_nodes(self._tables, self._txn, nodes, position)
+                keep_nodes(self._tables, self._txn, nodes, record.position)
         except lmdb.MapFullError as error:
             raise _map_full(error) from error
-        self.last_time = now
-        return after
+        self.last_time = record.time
 
     def project(self, projections: Iterable[Projection], before: Job | None, record: Record, after: Job) -> None:
         """Bring the projections up to the record."""
