@@ -9,17 +9,10 @@ import pytest
 from eventjobs.domain.projection import Change, Part, Table
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import Engine
-from eventjobs.store.lmdb import open_engine
-from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing.driver import Driver
+from eventjobs.testing.engines import ENGINES
 
-SMALL_MAP = 64 << 20
-
-ENGINES: dict[str, Callable] = {
-    "memory": lambda directory, read_models: MemoryEngine(read_models),
-    "lmdb": lambda directory, read_models: open_engine(directory, read_models, map_size=SMALL_MAP),
-}
-DURABLE = ["lmdb"]
+DURABLE = [name for name, kind in ENGINES.items() if kind.durable]
 """Engines whose content is there again when they are opened anew."""
 
 OpenEngine = Callable[..., Engine]
@@ -54,7 +47,7 @@ def opener(name: str, tmp_path, request) -> OpenEngine:
     def open_it(read_models: Sequence = READ_MODELS) -> Engine:
         while opened:
             opened.pop().close()
-        opened.append(ENGINES[name](tmp_path / name, tuple(read_models)))
+        opened.append(ENGINES[name].open(tmp_path / name, tuple(read_models)))
         return opened[-1]
 
     request.addfinalizer(lambda: [engine.close() for engine in opened])

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from eventjobs.domain.evolve import evolve
 from eventjobs.projections import READ_MODELS, dead_list, history, listing, stats
 from eventjobs.store.contract import StoreError
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
+from eventjobs.testing.folding import Fold, newer
 
 
 def lively(driver, seed=1):
@@ -42,37 +42,27 @@ def lively(driver, seed=1):
     return driver
 
 
-def folded(engine) -> dict:
-    """The read models' rows, from the records alone."""
+def folded(engine) -> Fold:
+    """What the records alone make."""
+    fold = Fold(READ_MODELS)
     with engine.read() as reader:
-        records = reader.records(0, 100_000)
-    tables = {table: {} for model in READ_MODELS for table in model.tables}
-    jobs = {}
-    for record in records:
-        before = jobs.get(record.job_id)
-        after = jobs[record.job_id] = evolve(before, record)
-        for model in READ_MODELS:
-            for table, key, value in model.project(None, before, record, after):
-                rows = tables[table]
-                if table.counters:
-                    rows[key] = rows.get(key, 0) + value
-                elif value is None:
-                    del rows[key]
-                else:
-                    rows[key] = value
-    return {table.name: sorted(rows.items()) for table, rows in tables.items()}
+        fold.take(reader.records(0, 100_000))
+    return fold
+
+
+def rows_of(fold) -> dict:
+    """The read models' rows."""
+    return {table.name: list(fold.rows(table)) for table in fold.tables}
 
 
 def test_rows_are_the_fold_of_the_log(driver, whole):
     """Jobs and every table of every read model come from the records and nothing else."""
     lively(driver)
     kept = whole(driver.engine)
-    assert kept["rows"] == folded(driver.engine)
+    fold = folded(driver.engine)
+    assert kept["rows"] == rows_of(fold)
     assert len({record.event.type for record in kept["records"]}) == 10
-    jobs = {}
-    for record in kept["records"]:
-        jobs[record.job_id] = evolve(jobs.get(record.job_id), record)
-    assert jobs == kept["jobs"]
+    assert fold.jobs == kept["jobs"]
 
 
 def test_queries_answer_from_the_engine(driver):
@@ -95,13 +85,6 @@ def test_queries_answer_from_the_engine(driver):
             assert history.positions(reader, job.id) == own and len(own) == job.version
 
 
-class Grown:
-    """A read model whose version grew: its rule is the same, so its rows must come out the same."""
-
-    def __init__(self, model):
-        self.name, self.version, self.tables, self.project = model.name, model.version + 1, model.tables, model.project
-
-
 def test_what_is_stored_is_there_again(reopen, whole):
     """Closed and opened anew, everything reads the same and the log goes on."""
     driver = lively(Driver(reopen()))
@@ -115,21 +98,21 @@ def test_what_is_stored_is_there_again(reopen, whole):
 def test_a_grown_read_model_is_folded_anew(reopen, whole):
     """A higher version empties the rows and folds them from the first record; the log is as it was."""
     before = whole(lively(Driver(reopen())).engine)
-    assert whole(reopen([Grown(model) for model in READ_MODELS])) == before
+    assert whole(reopen(newer(READ_MODELS))) == before
 
 
 def test_a_new_read_model_is_folded_from_the_first_record(reopen, whole):
     """Added later, or left out for a while, a read model comes to hold what it would have held."""
     driver = lively(Driver(reopen(READ_MODELS[:2])))
-    rows = folded(driver.engine)
+    rows = rows_of(folded(driver.engine))
     assert whole(reopen())["rows"] == rows
     Driver(reopen(READ_MODELS[2:])).execute(b.enqueue(b.an_id(1000), now=b.at(1000)))
     engine = reopen()
-    assert whole(engine)["rows"] == folded(engine) != rows
+    assert whole(engine)["rows"] == rows_of(folded(engine)) != rows
 
 
 def test_a_read_model_of_a_newer_program_is_refused(reopen):
     """Rows by a rule this program does not know are not overwritten by an older one."""
-    lively(Driver(reopen([Grown(model) for model in READ_MODELS])))
+    lively(Driver(reopen(newer(READ_MODELS))))
     with pytest.raises(StoreError, match="newer"):
         reopen()

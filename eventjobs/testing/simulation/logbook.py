@@ -17,8 +17,10 @@ from eventjobs.domain.commands import ActorType
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import DeathCause, Job
 from eventjobs.projections import READ_MODELS
-from eventjobs.store.contract import Reader
+from eventjobs.store.contract import Head, Reader
 from eventjobs.store.memory import MemoryEngine
+from eventjobs.store.merkle import Frontier, leaf_hash
+from eventjobs.testing.folding import Fold
 from eventjobs.testing.simulation.messages import short
 from eventjobs.testing.simulation.verdict import Verdict
 
@@ -209,27 +211,18 @@ _RULES: dict[type, Callable[..., None]] = {
 }
 
 
-def rebuilt(records: list[e.Record]) -> MemoryEngine:
-    """A store made anew from the records alone."""
-    engine = MemoryEngine(READ_MODELS)
-    transaction = engine.begin()
-    jobs: dict[str, Job] = {}
-    for record in records:
-        jobs[record.job_id] = transaction.append(
-            jobs.get(record.job_id), record.event, record.job_id, record.time, record.actor, None
-        )
-    engine.commit()
-    return engine
-
-
 def difference(store: MemoryEngine) -> str | None:
-    """What differs between a store and the one that its own records make; None when nothing does."""
+    """What differs between a store and what its own records make; None when nothing does."""
+    fold, frontier = Fold(READ_MODELS), Frontier()
     with store.read() as kept:
-        records = kept.records(0, kept.head().size)
-        with rebuilt(records).read() as made:
-            if kept.head() != made.head():
-                return "the head is not that of the records"
-            for table in (table for model in READ_MODELS for table in model.tables):
-                if dict(kept.rows(table)) != dict(made.rows(table)):
-                    return f"the rows of {table.name} are not the fold of the log"
+        size = kept.head().size
+        fold.take(kept.records(0, size))
+        for position in range(1, size + 1):
+            frontier.append(leaf_hash(kept.record_text(position)))
+        if kept.head() != Head(frontier.size, frontier.root()):
+            return "the head is not that of the records"
+        if fold.jobs != {job_id: kept.job(job_id) for job_id in fold.jobs}:
+            return "the jobs are not the fold of the log"
+        if differing := fold.differing(kept):
+            return f"the rows of {', '.join(differing)} are not the fold of the log"
     return None

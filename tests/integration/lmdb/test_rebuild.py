@@ -14,6 +14,7 @@ from eventjobs.store.indexes import INDEXES, JobRows, ReadyOrder
 from eventjobs.store.lmdb import engine as engine_module
 from eventjobs.store.lmdb import rebuild
 from eventjobs.testing import builders as b
+from eventjobs.testing.folding import newer
 
 SEEN = Table("seen", (Part.NUMBER,))
 
@@ -39,13 +40,6 @@ class NewerStatistics(Statistics):
     version = Statistics.version + 1
 
 
-def all_newer(projections):
-    """The same projections, each as if its rule had changed."""
-    return tuple(
-        type(each.__class__.__name__, (each.__class__,), {"version": each.version + 1})() for each in projections
-    )
-
-
 @pytest.fixture
 def small_chunks(monkeypatch):
     """A rebuild commits after every seven records."""
@@ -64,8 +58,8 @@ def test_a_rebuild_gives_the_same_rows(store, monkeypatch):
     for _ in range(3):
         store.story()
     before = store.rows()
-    monkeypatch.setattr(engine_module, "INDEXES", all_newer(INDEXES))
-    store.open(all_newer(READ_MODELS))
+    monkeypatch.setattr(engine_module, "INDEXES", newer(INDEXES))
+    store.open(newer(READ_MODELS))
     after = store.rows()
     assert after.pop("meta") != before.pop("meta"), "the versions grew"
     assert after == before
