@@ -6,6 +6,7 @@ two calls and reads the log in short stretches, so that the pages of a running c
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
@@ -34,6 +35,10 @@ class SourceHead(Head):
     """Size and root of the log, and the time of its newest record (microseconds; 0 for an empty log)."""
 
     time: int
+
+    def root_text(self) -> str:
+        """The root in base64, as heads have it."""
+        return base64.b64encode(self.root).decode()
 
 
 @frozen

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.columns import print_columns
+from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.signing import FILE, kept_head
 from eventjobs.store.contract import StoreError
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
@@ -32,8 +31,9 @@ EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome
 def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
     """Check that nothing in a store was altered, lost or cut off.
 
-    STORE is a data directory or a copy of its file; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing in it is
-    changed, and a coordinator may run on it: then a copy is taken first, in the directory for temporary files (TMPDIR).
+    STORE is a data directory, a copy of its file, or an export; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing
+    in it is changed, and a coordinator may run on it: then a copy is taken first, in the directory for temporary files
+    (TMPDIR).
 
     Looked at are the file's structure; each record's checksum, place, form and time; the tree over the records, against
     the store's head and, with --from-head, against one that was kept elsewhere; whether each event could happen to its
@@ -46,14 +46,7 @@ def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: 
         raise click.UsageError("--public-key goes with --from-head")
     try:
         kept = None if from_head is None else kept_head(from_head, public_key)
-        with _bar() as bar:
-            tasks: dict[str, int] = {}
-
-            def progress(what: str, done: int, total: int) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(what, total=None)
-                bar.update(tasks[what], completed=done, total=total or None)
-
+        with progress_bars() as progress:
             document = verify_isolated(store, None if kept is None else kept.head, quick, progress)
     except exits.Refused as error:
         raise exits.CannotCheck(error.message) from error
@@ -62,18 +55,12 @@ def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: 
     if as_json:
         output.print_json(orjson.dumps(document))
     else:
-        _print(document)
+        print_report(document)
     sys.exit(EXIT_CODES[Outcome(document["outcome"])])
 
 
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
-    )  # fmt: skip
-
-
-def _print(document: Document) -> None:
+def print_report(document: Document) -> None:
+    """What a verification found, check by check."""
     rows = []
     for check in document["checks"]:
         outcome = Outcome(check["outcome"])

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 from eventjobs.domain import events as e
 from eventjobs.domain.content import SALT_BYTES, ContentDigest
 from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt
-from eventjobs.store.lmdb.snapshot import Snapshot
 from eventjobs.store.lmdb.tables import CONTENTS, position_key
 from eventjobs.tools.verify.report import Check, counted
 
-_NAMES = {e.JobEnqueued: "payload", e.JobCompleted: "result", e.AttemptFailed: "error", e.JobDied: "error"}
+CONTENT_FIELDS = {e.JobEnqueued: "payload", e.JobCompleted: "result", e.AttemptFailed: "error", e.JobDied: "error"}
 """The events that may bring a content, and which field of theirs has its digest."""
 
 
 class ContentWalk:
     """Goes through the contents in step with the log: both are ordered by position."""
 
-    def __init__(self, snapshot: Snapshot, check: Check) -> None:
-        self._rows, self._check = snapshot.rows(CONTENTS), check
+    ALTERED = "is not the one recorded: altered, its checksum put right"
+
+    def __init__(self, rows: Iterator[tuple[bytes, bytes]], check: Check) -> None:
+        """`rows` are keys and values as the store has them."""
+        self._rows, self._check = rows, check
         self._row: tuple[bytes, bytes] | None = None
         self._matching = self._missing = 0
         self._broken = False
@@ -38,7 +41,7 @@ class ContentWalk:
         """The next record: its content must be there and be the one it speaks of."""
         if self._broken:
             return
-        name = _NAMES.get(type(event))
+        name = CONTENT_FIELDS.get(type(event))
         digest = None if name is None else getattr(event, name)
         key = position_key(position)
         while self._row is not None and self._row[0] < key:
@@ -84,6 +87,6 @@ class ContentWalk:
             if hashlib.sha256(value).hexdigest() == digest.sha256 and len(value) - SALT_BYTES == digest.size:
                 self._matching += 1
             else:
-                text = f"the {name} of position {position} is not the one recorded: altered, its checksum put right"
+                text = f"the {name} of position {position} {self.ALTERED}"
                 self._check.fault("content_altered", text, position)
         self._step()

@@ -105,6 +105,12 @@ class Report:
         positions = [each.position for check in self.checks for each in check.faults if each.position is not None]
         return min(positions, default=None)
 
+    def tell_what_is_before(self) -> None:
+        """Say how much of the log comes before the first bad record."""
+        first = self.first_bad
+        if first is not None and first > 1:
+            self.said.insert(0, f"Before position {first:,} every record passes every check that was made.")
+
     def document(self) -> dict[str, object]:
         """The report as JSON has it."""
         return {

@@ -28,6 +28,7 @@ from eventjobs.store.lmdb.snapshot import (
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, TREE
 from eventjobs.tools.verify.compare import Comparison, database
 from eventjobs.tools.verify.contents import ContentWalk
+from eventjobs.tools.verify.export import is_export, verify_export
 from eventjobs.tools.verify.fold import Fold
 from eventjobs.tools.verify.report import Check, Outcome, Report, counted, path_text
 from eventjobs.tools.verify.tree import TreeWalk
@@ -41,11 +42,16 @@ Progress = Callable[[str, int, int], None]
 
 
 def verify(path: Path, kept_head: Head | None, quick: bool, progress: Progress) -> Report:
-    """Verify the store in a directory, or a copy that is a file. Raises NoStore when there is nothing to verify.
+    """Verify the store in a directory, or a copy or an export that is a file. Raises NoStore when there is nothing to
+    verify, and NotAnExport.
 
     `quick` looks at checksums, positions and the tree alone. The store of a running coordinator is copied first.
     """
     report = Report(path_text(path))
+    if is_export(path):
+        with path.open("rb") as stream:
+            verify_export(stream, report, kept_head, quick, progress)
+        return report
     with _standing_still(data_file(path), progress) as file:
         if not quick:
             progress("structure", 0, 0)
@@ -117,7 +123,7 @@ class _Verification:
         records.facts = f"the checksums of {counted(walk.read, 'record')} match"
         if not records.faults_total:
             records.facts += ", no position is missing"
-        self._say()
+        self._report.tell_what_is_before()
 
     def _stored_head(self, check: Check) -> StoredHead | None:
         try:
@@ -142,7 +148,7 @@ class _Verification:
 
     def _walk_and_fold(self, walk: LogWalk, tree_walk: TreeWalk, stored: StoredHead | None) -> None:
         events, contents, jobs = (self._report.check(name) for name in ("events", "contents", "jobs"))
-        content_walk = ContentWalk(self._snapshot, contents)
+        content_walk = ContentWalk(self._snapshot.rows(CONTENTS), contents)
         with tempfile.TemporaryDirectory(prefix="eventjobs-verify-") as directory, Scratch(Path(directory)) as scratch:
             fold = Fold(scratch, READ_MODELS, self._named("records"), events, content_walk)
             try:
@@ -182,8 +188,3 @@ class _Verification:
         known = {META, LOG, CONTENTS, TREE, SCRATCH, *map(database, tables)}
         if unknown := sorted(set(self._snapshot.names) - known):
             self._report.said.append(f"Not looked at, for it is not known here: {', '.join(unknown)}.")
-
-    def _say(self) -> None:
-        first = self._report.first_bad
-        if first is not None and first > 1:
-            self._report.said.insert(0, f"Before position {first:,} every record passes every check that was made.")
