@@ -2,7 +2,7 @@
 
 `stats_jobs`, key (queue, kind, state): jobs in that state now. `stats_totals`, key (what, which): events by type
 (deaths by cause instead), and for waits and runs the microseconds spent and the number of each length. A sum of
-microseconds has room for 292,000 years.
+microseconds has room for 292,000 years. Beside them is kept what their past is made of: see stats_past.py.
 
 A wait goes from the time a job could have been leased (its run_at, or its arrival if that came later) to the lease.
 A run goes from the lease to the completion, failure or expiry that ended it; releases and cancels are not counted,
@@ -21,9 +21,11 @@ from eventjobs.domain import events as e
 from eventjobs.domain.job import DeathCause, Job, State
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.projection import Change, Part, Rows, Table
+from eventjobs.projections.stats_past import CARRIED, SNAPSHOTS, Past, kept
 
 JOBS = Table("stats_jobs", (Part.NAME, Part.NAME, Part.NAME), counters=True)
 TOTALS = Table("stats_totals", (Part.NAME, Part.NAME), counters=True)
+COUNTERS = (JOBS, TOTALS)
 
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 """Upper bounds (inclusive) of the histograms' buckets; one more bucket holds all that is longer."""
@@ -75,22 +77,27 @@ class Stats:
 
 
 class Statistics:
-    """Adds at most five numbers a record."""
+    """Adds at most five numbers a record, and what their past needs."""
 
     name = "stats"
-    version = 1
-    tables = (JOBS, TOTALS)
+    version = 2
+    tables = (*COUNTERS, SNAPSHOTS, CARRIED)
 
     def project(self, rows: Rows, before: Job | None, record: e.Record, after: Job) -> Iterable[Change]:
-        event = record.event
-        cause = after.death_cause if type(event) is e.JobDied else None
-        spec = after.spec
-        moves = _moves(spec.queue, spec.kind, None if before is None else before.state, after.state, event.type, cause)
-        if type(event) is e.JobLeased:
-            return moves + _WAITS.changes(record.time - max(before.run_at, spec.created_at))
-        if type(event) in ENDS_OF_RUNS:
-            return moves + _RUNS.changes(record.time - before.lease.leased_at)
-        return moves
+        return (*kept(rows, COUNTERS, before, record), *_counted(before, record, after))
+
+
+def _counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, ...]:
+    """The changes of the counters."""
+    event = record.event
+    cause = after.death_cause if type(event) is e.JobDied else None
+    spec = after.spec
+    moves = _moves(spec.queue, spec.kind, None if before is None else before.state, after.state, event.type, cause)
+    if type(event) is e.JobLeased:
+        return moves + _WAITS.changes(record.time - max(before.run_at, spec.created_at))
+    if type(event) in ENDS_OF_RUNS:
+        return moves + _RUNS.changes(record.time - before.lease.leased_at)
+    return moves
 
 
 @lru_cache(MOVES_REMEMBERED)
@@ -120,6 +127,7 @@ class _Durations:
         return Histogram(BOUNDS_SECONDS, counts, totals.get(self._sum, 0) / MICROSECONDS, sum(counts))
 
 
+_RENEWED: tuple[Change, ...] = ((TOTALS, ("events", e.LeaseRenewed.type), 1),)
 _WAITS = _Durations("waits")
 _RUNS = _Durations("runs")
 
@@ -146,6 +154,18 @@ def read(reader: Rows) -> Stats:
         wait_histogram=waits,
         run_histogram=runs,
     )
+
+
+def past(reader: Rows, position: int) -> Past:
+    """What is to become the counters as they were at a position. Raises LookupError when a snapshot is missing."""
+    return Past(reader, COUNTERS, position)
+
+
+def advance(past: Past, reader: Rows, records: Iterable[e.Record]) -> None:
+    """Bring the counters of the past up to the records that follow; `read` then tells what they say."""
+    for record in records:
+        jobs = past.step(reader, record)
+        past.add(record.position, _RENEWED if jobs is None else _counted(jobs[0], record, jobs[1]))
 
 
 def _jobs(reader: Rows) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, dict[str, int]]]:

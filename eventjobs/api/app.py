@@ -17,6 +17,7 @@ from eventjobs.api.routes_lease import lease
 from eventjobs.api.routes_log import get_events
 from eventjobs.api.routes_proofs import get_head, get_proof
 from eventjobs.api.routes_settle import Handler, operate_one, settle_many, settle_one
+from eventjobs.api.routes_why import get_why
 from eventjobs.api.settle_request import (
     read_cancel,
     read_complete,
@@ -41,6 +42,7 @@ ROUTES: tuple[web.RouteDef, ...] = (
     web.post("/fail", settle_many(read_fail)),
     web.get("/jobs/{id:(?!batch$)[^/]+}", routes_jobs.get_job),
     web.get("/jobs/{id}/events", routes_jobs.get_history),
+    web.get("/jobs/{id}/why", get_why),
     web.post("/jobs/{id}/renew", settle_one(read_renew)),
     web.post("/jobs/{id}/complete", settle_one(read_complete)),
     web.post("/jobs/{id}/fail", settle_one(read_fail)),

@@ -43,8 +43,8 @@ def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) ->
 
 def stored_job(view: View, job: Job) -> Document:
     """The job with its contents read."""
-    error = _spliced(view, job.error) if job.lapse is None else lapse_text(job.lapse)
-    return job_document(job, _spliced(view, job.spec.payload), _spliced(view, job.result), error)
+    error = spliced(view, job.error) if job.lapse is None else lapse_text(job.lapse)
+    return job_document(job, spliced(view, job.spec.payload), spliced(view, job.result), error)
 
 
 def new_job(job: Job, payload: bytes | None) -> Document:
@@ -63,5 +63,6 @@ def policy_text(policy: RetryPolicy) -> orjson.Fragment:
     return orjson.Fragment(orjson.dumps({"type": policy.type, **policy.parameters()}))
 
 
-def _spliced(view: View, ref: ContentRef | None) -> Spliced:
+def spliced(view: View, ref: ContentRef | None) -> Spliced:
+    """A content as it was sent."""
     return None if ref is None else orjson.Fragment(view.content(ref))

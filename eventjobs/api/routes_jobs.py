@@ -12,6 +12,8 @@ from eventjobs.api.answers import answer
 from eventjobs.api.cursors import cursor_of, cursor_text
 from eventjobs.api.faults import Faults, Unfit
 from eventjobs.api.keys import COORDINATOR
+from eventjobs.api.past import past_job
+from eventjobs.api.points import read_point
 from eventjobs.api.problems import Refused, of_rejection
 from eventjobs.api.query import Query
 from eventjobs.api.render import Document, stored_job
@@ -34,11 +36,15 @@ Page = Callable[[View, int | None, int], list[tuple[int, str]]]
 
 
 async def get_job(request: web.Request) -> web.Response:
-    """One job as it stands."""
+    """One job as it stands, or as it stood at a point of the past."""
     faults = Faults()
-    Query(request, faults).end()
+    query = Query(request, faults)
+    wanted = read_point(query)
+    query.end()
     faults.refuse_if_any()
     job_id = canonical_id(request.match_info["id"])
+    if wanted is not None:
+        return answer(await past_job(request.app[COORDINATOR], job_id, wanted))
     with request.app[COORDINATOR].read() as view:
         job = None if job_id is None else view.job(job_id)
         if job is None:

@@ -11,32 +11,27 @@ from eventjobs.api import answers
 from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR
 from eventjobs.api.metrics import CONTENT_TYPE, StatsCollector, metrics_text
+from eventjobs.api.past import past_stats
+from eventjobs.api.points import read_point
 from eventjobs.api.problems import Refused, retry_later
 from eventjobs.api.query import Query
-from eventjobs.api.render_events import head_document
+from eventjobs.api.render_stats import stats_document
 from eventjobs.projections import stats
 
 RETRY_SECONDS = 1
 
 
 async def get_stats(request: web.Request) -> web.Response:
-    """The kept counters and the head of the log they stand for."""
+    """The kept counters and the head of the log they stand for, now or at a point of the past."""
     faults = Faults()
-    Query(request, faults).end()
+    query = Query(request, faults)
+    wanted = read_point(query)
+    query.end()
     faults.refuse_if_any()
+    if wanted is not None:
+        return answers.answer(await past_stats(request.app[COORDINATOR], wanted))
     with request.app[COORDINATOR].read() as view:
-        numbers, head = stats.read(view), view.head()
-    return answers.answer(
-        {
-            "jobs": numbers.jobs,
-            "queues": numbers.queues,
-            "kinds": numbers.kinds,
-            "average_wait_seconds": numbers.average_wait_seconds,
-            "average_run_seconds": numbers.average_run_seconds,
-            "lease_expirations": numbers.lease_expirations,
-            "head": head_document(head),
-        }
-    )
+        return answers.answer(stats_document(stats.read(view), view.head()))
 
 
 async def get_metrics(request: web.Request) -> web.Response:

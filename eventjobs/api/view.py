@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from eventjobs.domain.events import Record
@@ -44,3 +45,8 @@ class View(Rows, Protocol):
 
     def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
         """What shows that the first `size` records begin with the first `old_size`."""
+
+    def ahead_of(
+        self, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
+    ) -> dict[tuple[str, str], int]:
+        """How many due jobs come before a waiting one, by (queue, kind); no more than `limit` are counted."""

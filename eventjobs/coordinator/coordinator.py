@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 import structlog
 
 from eventjobs.coordinator.alarm import Alarm
+from eventjobs.coordinator.askers import Askers
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
@@ -42,6 +43,8 @@ class Coordinator:
     def __init__(self, engine: Engine, clock: Clock, writer: MakeWriter = WriterThread) -> None:
         self.clock = clock
         self.draining = False
+        self.askers = Askers(clock.now)
+        """Who asked for jobs lately."""
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._failure: asyncio.Future[BaseException] = self._loop.create_future()
@@ -126,6 +129,7 @@ class Coordinator:
         id is under way already gets the answer of that one.
         """
         self._refuse_when_draining()
+        self.askers.note(command.worker, queues, kinds)
         deadline = self._loop.time() + wait / MICROSECONDS
         name = None if command.request_id is None else (command.worker, command.request_id)
         if name is not None and (under_way := self._lease_requests.get(name)) is not None:

@@ -158,6 +158,14 @@ class Reader(Rows, Protocol):
     def next_expiry(self) -> int | None:
         """The earliest time at which a lease runs out."""
 
+    def ahead_of(
+        self, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
+    ) -> dict[tuple[str, str], int]:
+        """How many due jobs come before a waiting one in the order of leasing, by (queue, kind).
+
+        Looked at are the pairs that are `wanted`, one after another; no more than `limit` jobs are counted.
+        """
+
 
 class Transaction(Reader, Protocol):
     """The one write transaction. Reads see its own appends."""

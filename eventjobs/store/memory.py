@@ -7,7 +7,8 @@ place of the old one. Read models are kept by the same rules as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from attrs import define, field
@@ -90,6 +91,17 @@ class MemoryReader(ProvesItsLog):
     def next_expiry(self) -> int | None:
         return min((job.lease.expires_at for job in self._jobs() if job.lease is not None), default=None)
 
+    def ahead_of(
+        self, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
+    ) -> dict[tuple[str, str], int]:
+        place = _place(job)
+        lanes = sorted(
+            (other.spec.queue, other.spec.kind)
+            for other in self._jobs()
+            if other.waiting and other.run_at <= now and _place(other) < place
+        )
+        return dict(Counter([lane for lane in lanes if wanted(lane)][:limit]))
+
     def row(self, table: Table, key: Key) -> Value | None:
         return self._state.rows[table].get(key)
 
@@ -141,7 +153,7 @@ class MemoryTransaction(MemoryReader):
             and (queues is None or job.spec.queue in queues)
             and (kinds is None or job.spec.kind in kinds)
         ]
-        return sorted(due, key=lambda job: (-job.spec.priority, job.run_at, job.spec.position))[:limit]
+        return sorted(due, key=_place)[:limit]
 
     def expired(self, now: int, limit: int) -> list[Job]:
         over = [job for job in self._jobs() if job.lease is not None and job.lease.expires_at <= now]
@@ -242,3 +254,8 @@ class MemoryEngine:
     def close(self) -> None:
         """Nothing to close; an open transaction is dropped."""
         self._open = None
+
+
+def _place(job: Job) -> tuple[int, int, int]:
+    """A waiting job's place in the order of leasing."""
+    return -job.spec.priority, job.run_at, job.spec.position

@@ -9,12 +9,17 @@ more step for each job, however many jobs wait.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
+from itertools import islice, takewhile
 
+from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Rows
 from eventjobs.store.indexes import READY
 from eventjobs.store.keys import NUMBER_MAX, NUMBER_MIN
+
+_FIRST = (NUMBER_MIN, NUMBER_MIN, NUMBER_MIN)
+"""What comes before every job of a lane."""
 
 Place = tuple[int, int, int, str]
 """(-priority, run_at, enqueue position, job id): sorts in the order of leasing, no two alike."""
@@ -38,6 +43,25 @@ def due_places(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | 
             heappop(lanes)
         else:
             heapreplace(lanes, (following, others))
+
+
+def places_ahead(
+    rows: Rows, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
+) -> dict[tuple[str, str], int]:
+    """How many due jobs of the wanted lanes come before a waiting job, by lane; at most `limit` are counted."""
+    place = (-job.spec.priority, job.run_at, job.spec.position, job.id)
+    counts: dict[tuple[str, str], int] = {}
+    for key, _ in rows.heads(READY, 2):
+        lane = key[:2]
+        if not wanted(lane):
+            continue
+        before = takewhile(lambda other: other < place, _due_beyond(rows, (*lane, *_FIRST), now))
+        if count := sum(1 for _ in islice(before, limit)):
+            counts[lane] = count
+            limit -= count
+        if not limit:
+            break
+    return counts
 
 
 def _heads(rows: Rows, queues: Sequence[str] | None, kinds: Sequence[str] | None) -> Iterator[tuple[Key, bytes]]:

@@ -290,3 +290,24 @@ def test_a_key_outlives_its_job(driver):
     before = b.an_id(2)
     (job,) = driver.execute(b.enqueue(before, idempotency_key="k", now=b.at(20)))
     assert job.id == b.JOB_ID and job.state == "canceled"
+
+
+def test_who_is_ahead_is_who_would_be_leased_before(driver):
+    """The due jobs ahead of each waiting one are those that leases would take first, by lane; no others are counted."""
+    for number in range(24):
+        delay = b.seconds(500) if number % 8 == 7 else None
+        more = {"queue": f"q{number % 2}", "kind": f"k{number % 3}", "priority": number % 4, "delay": delay}
+        driver.execute(b.enqueue(b.an_id(number), **more, now=b.at(number)))
+    now = b.at(100)
+    with driver.engine.read() as reader:
+        jobs = [reader.job(b.an_id(number)) for number in range(24)]
+        due = sorted(
+            (job for job in jobs if job.run_at <= now),
+            key=lambda job: (-job.spec.priority, job.run_at, job.spec.position),
+        )
+        lanes = [(job.spec.queue, job.spec.kind) for job in due]
+        for place, job in enumerate(due):
+            for wanted in (lambda lane: True, lambda lane: lane[0] == "q1", lambda lane: lane == ("q0", "k2")):
+                ahead = [lane for lane in lanes[:place] if wanted(lane)]
+                assert reader.ahead_of(job, wanted, now, 100) == {lane: ahead.count(lane) for lane in set(ahead)}
+                assert sum(reader.ahead_of(job, wanted, now, 3).values()) == min(3, len(ahead))

@@ -116,3 +116,20 @@ def test_a_read_model_of_a_newer_program_is_refused(reopen):
     lively(Driver(reopen(newer(READ_MODELS))))
     with pytest.raises(StoreError, match="newer"):
         reopen()
+
+
+def test_a_projection_reads_its_own_counters_as_they_stand(open_engine_again, scripted):
+    """In the middle of a commit too: what was added before is in what is read."""
+    seen = []
+
+    class Counting(type(scripted)):
+        name = "counting"
+
+        def project(self, rows, before, record, after):
+            seen.append(dict(rows.rows(self.counts)))
+            return [(self.counts, ("n", record.position % 2), 1)]
+
+    driver = Driver(open_engine_again([Counting()]))
+    driver.execute(*[b.enqueue(b.an_id(number)) for number in range(3)])
+    driver.execute(b.enqueue(b.an_id(3)))
+    assert seen == [{}, {("n", 1): 1}, {("n", 0): 1, ("n", 1): 1}, {("n", 0): 1, ("n", 1): 2}]

@@ -90,7 +90,8 @@ class FoldedTables(Rows):
     def rows(
         self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False
     ) -> Iterator[tuple[Key, Value]]:
-        self._ordered.add(table)
+        if not table.counters:
+            self._ordered.add(table)
         self._write(table)
         codec = self._codecs[table]
         start = codec.encode_prefix(prefix)

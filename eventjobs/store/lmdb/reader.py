@@ -5,7 +5,7 @@ Every row's checksum is checked on the way, and whatever is not found is shown t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import lmdb
 import msgspec
@@ -22,6 +22,7 @@ from eventjobs.store.lmdb.search import look_up, seek, seek_below
 from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, node_key, position_key
 from eventjobs.store.merkle import NODE_LEVELS, Frontier, complete_root, leaf_hash
 from eventjobs.store.proofs import ProvesItsLog
+from eventjobs.store.ready import places_ahead
 
 COUNTER_BYTES = 8
 
@@ -135,6 +136,11 @@ class LmdbReader(ProvesItsLog):
 
     def next_expiry(self) -> int | None:
         return next((expires_at for (expires_at, _), _ in self.rows(EXPIRIES)), None)
+
+    def ahead_of(
+        self, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
+    ) -> dict[tuple[str, str], int]:
+        return places_ahead(self, job, wanted, now, limit)
 
     def row(self, table: Table, key: Key) -> Value | None:
         database, codec = self._tables.by_table[table]

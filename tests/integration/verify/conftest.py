@@ -14,7 +14,7 @@ from eventjobs.domain.content import Content
 from eventjobs.domain.events import Event
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Projection
-from eventjobs.projections import READ_MODELS
+from eventjobs.projections import READ_MODELS, stats_past
 from eventjobs.store.codec import seal
 from eventjobs.store.contract import Head
 from eventjobs.store.lmdb import LmdbEngine, open_engine
@@ -25,6 +25,8 @@ from eventjobs.tools.verify.report import Report
 from eventjobs.tools.verify.verify import verify
 
 MAP_SIZE = 64 << 20
+SNAPSHOT_RECORDS = 250
+"""In `rich_store`."""
 
 
 class Store:
@@ -109,6 +111,29 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with store.engine() as engine:
         live(Driver(engine))
     return directory
+
+
+@pytest.fixture(scope="session")
+def template_with_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same past, with snapshots of the statistics in it."""
+    directory = tmp_path_factory.mktemp("template") / "data"
+    with pytest.MonkeyPatch.context() as patch, Store(directory).engine() as engine:
+        patch.setattr(stats_past, "SNAPSHOT_RECORDS", SNAPSHOT_RECORDS)
+        live(Driver(engine))
+    return directory
+
+
+@pytest.fixture
+def snapshots_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever reads or writes a store in this process has snapshots as often as `rich_store` has them."""
+    monkeypatch.setattr(stats_past, "SNAPSHOT_RECORDS", SNAPSHOT_RECORDS)
+
+
+@pytest.fixture
+def rich_store(template_with_snapshots: Path, snapshots_often: None, tmp_path: Path) -> Store:
+    """A copy of the store that has rows in every table, for the test alone."""
+    shutil.copytree(template_with_snapshots, tmp_path / "data")
+    return Store(tmp_path / "data")
 
 
 @pytest.fixture

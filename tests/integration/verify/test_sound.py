@@ -19,21 +19,21 @@ from eventjobs.tools.verify.report import Outcome
 from eventjobs.tools.verify.verify import verify
 
 
-def test_the_past_has_everything(store):
+def test_the_past_has_everything(rich_store):
     """The store that is damaged in these tests has every event, several blocks of records, and rows in every table."""
-    with store.engine() as engine, engine.read() as reader:
+    with rich_store.engine() as engine, engine.read() as reader:
         records = reader.records(0, 10_000)
     assert {record.event.type for record in records} == set(EVENT_TYPES)
     assert len(records) > 3 * 256 and len(records) % 256
-    with store.raw() as database:
+    with rich_store.raw() as database:
         names = [table.name for projection in (*INDEXES, *READ_MODELS) for table in projection.tables]
         assert [name for name in names if not database(f"projection/{name}").rows()] == []
 
 
-def test_a_sound_store_is_found_sound(store):
+def test_a_sound_store_is_found_sound(rich_store):
     """Every check is made, has looked at something, and found nothing; the head is the store's."""
-    head = store.head()
-    report = store.verify(head)
+    head = rich_store.head()
+    report = rich_store.verify(head)
     assert report.outcome is Outcome.SOUND
     assert {check.name: check.faults for check in report.checks if check.faults or check.unchecked} == {}
     assert (report.size, report.first_bad, report.said) == (head.size, None, [])

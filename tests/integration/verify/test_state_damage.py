@@ -101,10 +101,10 @@ def test_a_content_that_nobody_brought(store):
 
 @pytest.mark.parametrize(("projection", "table"), TABLES, ids=TABLE_IDS)
 @pytest.mark.parametrize("harm", ["flip", "alter", "delete", "add"])
-def test_a_row_that_was_touched(store, projection, table, harm):
+def test_a_row_that_was_touched(rich_store, projection, table, harm):
     """Whatever is done to one row of whichever table, it is named by its table and key, and nothing else is."""
     name = f"projection/{table.name}"
-    with store.raw() as database:
+    with rich_store.raw() as database:
         hand = database(name)
         key, value = list(hand.rows().items())[-1]
         if harm == "flip":
@@ -116,7 +116,7 @@ def test_a_row_that_was_touched(store, projection, table, harm):
         else:
             hand.put(bytes([key[0] ^ 0x55]) + key[1:], value)
     sort = {"flip": "row_damaged", "alter": "row_wrong", "delete": "row_missing", "add": "row_extra"}[harm]
-    report = store.verify()
+    report = rich_store.verify()
     text = only_fault(report, projection.name, sort)
     assert text.startswith("the row of job " if table.name == "jobs" else f"{table.name}: the row (")
     assert report.first_bad is None
