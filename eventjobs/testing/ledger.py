@@ -212,13 +212,15 @@ def check_ledger(crowd: Crowd, reader: Reader) -> None:
 
 
 def check_integrity(reader: Reader) -> None:
-    """The log is gapless, its tree is the one of the head, and folding it gives the stored jobs and read models."""
-    frontier, fold, size = Frontier(), Fold(READ_MODELS), reader.head().size
+    """The log is gapless, its times do not decrease, its tree is that of the head, and it folds to what is stored: jobs
+    and read models."""
+    frontier, fold, size, time = Frontier(), Fold(READ_MODELS), reader.head().size, 0
     for position in range(1, size + 1):
         frontier.append(leaf_hash(reader.record_text(position)))
         record = reader.record(position)
         before = fold.jobs.get(record.job_id)
-        assert record.position == position
+        assert record.position == position and record.time >= time
+        time = record.time
         assert record.version == (1 if before is None else before.version + 1)
         fold.take([record])
     assert (frontier.size, frontier.root()) == (size, reader.head().root)

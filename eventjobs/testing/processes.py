@@ -10,6 +10,7 @@ Nothing here sleeps and hopes: each wait is for a thing, and bounded.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -137,6 +138,17 @@ class CoordinatorProcess:
     def data(self) -> Path:
         """The directory of its store."""
         return self.directory / "data"
+
+    def ask(self, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and document of one request; a body is posted as JSON. Raises OSError when there is no answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, json.loads(refusal.read())
 
     def kill(self) -> None:
         """End it outright, as a crash would."""

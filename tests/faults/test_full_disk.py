@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
 import urllib.request
 
 import pytest
@@ -103,25 +101,14 @@ def test_a_store_on_a_full_disk_can_be_opened(store):
     assert store.enqueue(50_000).version == 1
 
 
-def ask(url: str, path: str, body: dict | None = None) -> tuple[int, dict]:
-    """Status and document of a request; a body is posted."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
-
-
-def fill_over_http(url: str) -> list[dict]:
+def fill_over_http(coordinator: CoordinatorProcess) -> list[dict]:
     """Enqueue smaller and smaller jobs until not one fits; those that did."""
     jobs = []
     for size in (100_000, 10_000, 10):
-        status, answer = ask(url, "/jobs", {"kind": "work", "payload": "x" * size})
+        status, answer = coordinator.ask("/jobs", {"kind": "work", "payload": "x" * size})
         while status == 201:
             jobs.append(answer)
-            status, answer = ask(url, "/jobs", {"kind": "work", "payload": "x" * size})
+            status, answer = coordinator.ask("/jobs", {"kind": "work", "payload": "x" * size})
         assert (status, answer["code"]) == (507, "storage_full")
     return jobs
 
@@ -130,19 +117,19 @@ def test_a_coordinator_outlives_a_full_disk(disk, tmp_path):
     """507 for what cannot be written, 200 for what can be read, and no restart: with room again, all goes on."""
     (tmp_path / "data").symlink_to(disk)
     with CoordinatorProcess(tmp_path) as coordinator:
-        jobs = fill_over_http(coordinator.url)
+        jobs = fill_over_http(coordinator)
         for path in (f"/jobs/{jobs[0]['id']}", "/jobs?limit=3", "/stats", "/events?limit=3", "/healthz", "/metrics"):
             with urllib.request.urlopen(coordinator.url + path, timeout=30) as answer:
                 assert answer.status == 200
-        status, refusal = ask(coordinator.url, "/jobs", {"kind": "work", "payload": "x" * 100_000})
+        status, refusal = coordinator.ask("/jobs", {"kind": "work", "payload": "x" * 100_000})
         assert (status, refusal["code"]) == (507, "storage_full")
         (disk / "ballast").unlink()
-        assert ask(coordinator.url, "/jobs", {"kind": "work"})[0] == 201
-        status, leased = ask(coordinator.url, "/lease", {"worker": "w", "max_jobs": 1_000})
+        assert coordinator.ask("/jobs", {"kind": "work"})[0] == 201
+        status, leased = coordinator.ask("/lease", {"worker": "w", "max_jobs": 1_000})
         assert status == 200 and len(leased["jobs"]) == len(jobs) + 1
         results = [{"id": job["id"], "token": job["lease_token"]} for job in leased["jobs"]]
-        status, answer = ask(coordinator.url, "/complete", {"jobs": results})
+        status, answer = coordinator.ask("/complete", {"jobs": results})
         assert status == 200 and all(result["ok"] for result in answer["results"])
-        assert ask(coordinator.url, "/stats")[1]["jobs"]["succeeded"] == len(jobs) + 1
+        assert coordinator.ask("/stats")[1]["jobs"]["succeeded"] == len(jobs) + 1
         assert coordinator.process.text().count("serving on") == 1
         assert coordinator.stop() == 0
