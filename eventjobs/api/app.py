@@ -11,6 +11,7 @@ from eventjobs.api.edge import Edge, client_has_gone
 from eventjobs.api.keys import COORDINATOR, EDGE, NOTES
 from eventjobs.api.problems import Problem, Refused, retry_later
 from eventjobs.api.render_proofs import Notes, PlainNotes
+from eventjobs.api.routes_backup import get_backup
 from eventjobs.api.routes_dead import requeue_dead
 from eventjobs.api.routes_enqueue import enqueue, enqueue_batch
 from eventjobs.api.routes_lease import lease
@@ -54,6 +55,7 @@ ROUTES: tuple[web.RouteDef, ...] = (
     web.get("/events", get_events),
     web.get("/log/head", get_head),
     web.get("/log/proof", get_proof),
+    web.get("/backup", get_backup),
     web.get("/stats", routes_service.get_stats),
     web.get("/metrics", routes_service.get_metrics),
     web.get("/healthz", routes_service.get_health),

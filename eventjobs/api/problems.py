@@ -25,6 +25,7 @@ STATUS_AND_TITLE: dict[str, tuple[int, str]] = {
     "unsupported_media_type": (415, "Unsupported Media Type"),
     "invalid_request": (422, "Unprocessable Content"),
     "internal": (500, "Internal Server Error"),
+    "not_supported": (501, "Not Implemented"),
     "overloaded": (503, "Service Unavailable"),
     "shutting_down": (503, "Service Unavailable"),
     "storage_full": (507, "Insufficient Storage"),

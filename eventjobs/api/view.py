@@ -17,6 +17,15 @@ class Head(Protocol):
     root: bytes
 
 
+class Copy(Protocol):
+    """The store as of one moment, to be written somewhere else."""
+
+    head: Head
+
+    def write_to(self, descriptor: int) -> None:
+        """Write the whole to a file descriptor; blocks. Raises an error when it breaks off."""
+
+
 class View(Rows, Protocol):
     """One state of the store, for a short read that is never held across an await."""
 

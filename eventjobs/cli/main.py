@@ -24,6 +24,14 @@ COMMANDS = {
     "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
     "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
     "verify": ("eventjobs.tools.verify.command:verify", "Check that nothing in a store was altered, lost or cut off."),
+    "backup": (
+        "eventjobs.tools.backup.command:backup",
+        "Copy a whole store into a file, while it is at work, and verify it.",
+    ),
+    "restore": (
+        "eventjobs.tools.backup.command:restore_command",
+        "Make a data directory of a backup, up to any point of it.",
+    ),
     "head": ("eventjobs.cli.head:head", "Print the head of the log, to be kept elsewhere."),
     "prove": ("eventjobs.cli.prove:prove", "Prove what is in the log, or that it begins with a kept head."),
     "keygen": ("eventjobs.cli.keygen:keygen", "Make a key to sign the log's head with."),

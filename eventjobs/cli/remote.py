@@ -11,7 +11,7 @@ import asyncio
 import errno
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -86,6 +86,17 @@ class Remote:
     def post(self, path: str, body: object) -> bytes:
         """The answer to a POST; `body` is anything orjson writes, with orjson.Fragment for texts to pass through."""
         return self._request("POST", path, body=orjson.dumps(body))
+
+    def download(self, path: str, write: Callable[[bytes], None]) -> Mapping[str, str]:
+        """Give the pieces of a file to `write` as they come; the answer's headers. Nothing is tried again."""
+
+        async def fetch() -> Mapping[str, str]:
+            async with self._transport.download(path) as (headers, pieces):
+                async for piece in pieces:
+                    write(piece)
+                return headers
+
+        return self._wait(fetch())
 
     def events(self, after: int) -> Iterator[bytes]:
         """The texts of the events with positions above `after`, as they are recorded, until the stream ends.

@@ -21,6 +21,7 @@ from eventjobs.domain.limits import ACTOR_LENGTH_MAX, URL_DEFAULT
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 EVENT_STREAM = "text/event-stream"
+FILE = "application/octet-stream"
 GATEWAY_STATUSES = {429, 502, 503, 504}
 """What a gateway in between answers while the coordinator is away or it is asked too often."""
 EXCERPT_LENGTH = 200
@@ -85,11 +86,29 @@ class Transport:
         with self._translated("GET", path):
             response = await self._request("GET", path, None, None, headers, timeout)
         async with response:
-            if response.status != 200 or response.content_type != EVENT_STREAM:
-                with self._translated("GET", path):
-                    await _good_body(response)
-                raise BadAnswer(f"an event stream was asked for, but {response.content_type} came")
+            await self._refuse_other(response, path, EVENT_STREAM)
             yield self._chunks(response, path)
+
+    @asynccontextmanager
+    async def download(self, path: str) -> AsyncIterator[tuple[Mapping[str, str], AsyncIterator[bytes]]]:
+        """Headers and chunks of a file, however large; reading them raises Unreachable when it breaks off.
+
+        Opening it raises Unreachable, BadAnswer or Refused.
+        """
+        seconds = self._timeouts.answer_seconds
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect_seconds, sock_read=seconds)
+        with self._translated("GET", path):
+            response = await self._request("GET", path, None, None, {"Accept": FILE}, timeout)
+        async with response:
+            await self._refuse_other(response, path, FILE)
+            yield response.headers, self._chunks(response, path)
+
+    async def _refuse_other(self, response: aiohttp.ClientResponse, path: str, content_type: str) -> None:
+        """Raise what an answer means that is not the one asked for."""
+        if response.status != 200 or response.content_type != content_type:
+            with self._translated("GET", path):
+                await _good_body(response)
+            raise BadAnswer(f"{content_type} was asked for, but {response.content_type} came")
 
     async def _chunks(self, response: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
         with self._translated("GET", path):

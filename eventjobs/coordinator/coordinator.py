@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import structlog
 
@@ -23,11 +23,12 @@ from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
-from eventjobs.store.contract import NOTHING, Engine, LeaseNeed, Needs, Reader
+from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader
 
 MAINTENANCE_SECONDS = 10.0
 DUE_TIMES_MAX = 100
 """Times looked at one by one when jobs came due."""
+COPY_RETRY_SECONDS = 10
 FULL_SECONDS = 5.0
 """How long a coordinator is not ready after its store had no room. Then the next request may try."""
 
@@ -53,6 +54,7 @@ class Coordinator:
         self._lease_requests: dict[tuple[str, str], LeaseRequest] = {}
         self._log_watchers: set[asyncio.Future[None]] = set()
         self._full_until = 0.0
+        self._copying = False
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
@@ -217,6 +219,23 @@ class Coordinator:
     def read(self) -> AbstractContextManager[Reader]:
         """A consistent view for a short read, never held across an await."""
         return self._engine.read()
+
+    @contextmanager
+    def copy(self) -> Iterator[Copy | None]:
+        """What a backup is written from, one at a time; None when the engine cannot be copied. Raises Unavailable."""
+        self._refuse_when_draining()
+        if self._copying:
+            raise Unavailable("overloaded", "a backup is being written; ask again when it is done", COPY_RETRY_SECONDS)
+        self._copying = True
+        try:
+            copy = self._engine.copy()
+            try:
+                yield copy
+            finally:
+                if copy is not None:
+                    copy.close()
+        finally:
+            self._copying = False
 
     async def log_moved(self, beyond: int, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""

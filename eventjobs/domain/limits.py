@@ -44,6 +44,11 @@ STREAM_COMMENT_SECONDS = 15.0
 STREAM_WRITE_SECONDS_MAX = 15.0
 """How long a reader of an event stream may leave a piece of it unread before it is cut off."""
 
+BACKUP_PIECE_BYTES = 1 << 18
+BACKUP_WRITE_SECONDS_MAX = 15.0
+"""How long whoever takes a backup may leave a piece of it unread before it is cut off: meanwhile the store keeps every
+page of that moment."""
+
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
 MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX, MAX_ATTEMPTS_DEFAULT = 1, 1_000, 5
 LEASE_SECONDS_MIN, LEASE_SECONDS_MAX, LEASE_SECONDS_DEFAULT = 0.1, 86_400.0, 30.0

@@ -227,6 +227,21 @@ class SealsLog(Protocol):
         """
 
 
+class Copy(Protocol):
+    """The store as of one moment, to be written somewhere else. It holds that moment until it is closed."""
+
+    head: Head
+
+    def write_to(self, descriptor: int) -> None:
+        """Write the whole to a file descriptor; blocks until all is written. Called once, on any thread.
+
+        Raises StoreError when it breaks off, as it does when nobody reads the other end of a pipe any more.
+        """
+
+    def close(self) -> None:
+        """Let the moment go, once `write_to`, if it was called, has ended."""
+
+
 class Engine(Protocol):
     """A store, open. All writing happens on one thread, which calls begin, commit and abort in turn."""
 
@@ -247,6 +262,9 @@ class Engine(Protocol):
 
     def read(self) -> AbstractContextManager[Reader]:
         """A consistent view for a short read, never held across an await."""
+
+    def copy(self) -> Copy | None:
+        """What a backup is written from; None from an engine that cannot be copied as a file."""
 
     def room_for_new_work(self, size: int = 0) -> bool:
         """False when new jobs of `size` bytes would take of what is kept for finishing the work that is already in.

@@ -245,6 +245,9 @@ class MemoryEngine:
     def read(self) -> Iterator[MemoryReader]:
         yield MemoryReader(self._state)
 
+    def copy(self) -> None:
+        """There is no file to copy."""
+
     def room_for_new_work(self, size: int = 0) -> bool:
         return self.room
 

@@ -15,6 +15,7 @@ from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import NOTHING, Corrupt, Needs, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
+from eventjobs.store.lmdb.copying import LmdbCopy
 from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock, ForkGuard, check_filesystem
 from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
@@ -178,6 +179,13 @@ class LmdbEngine:
         try:
             with self._env.begin() as txn:
                 yield LmdbReader(self._tables, txn)
+        except lmdb.Error as error:
+            raise _meaning(error, self.directory) from error
+
+    def copy(self) -> LmdbCopy:
+        self._guard.check()
+        try:
+            return LmdbCopy(self._env, self._tables)
         except lmdb.Error as error:
             raise _meaning(error, self.directory) from error
 

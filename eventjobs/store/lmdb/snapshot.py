@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import lmdb
 import lmdb.verify
@@ -69,7 +70,9 @@ def data_file(path: Path) -> Path:
 
 
 def in_use(file: Path) -> bool:
-    """Whether a coordinator has the store of this file open."""
+    """Whether a coordinator has the store of this file open. It never has a copy that lies under another name."""
+    if file.name != DATA_FILE:
+        return False
     try:
         lock = os.open(file.with_name(LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -226,6 +229,18 @@ def copy_of(file: Path, target: Path) -> None:
             env.copyfd(stream.fileno())
     except (lmdb.Error, OSError) as error:
         raise NoStore(f"{file} cannot be copied to {target.parent}: {error}; TMPDIR names another place") from error
+
+
+def compact_copy(file: Path, stream: BinaryIO) -> None:
+    """Write the store of this file, of which a coordinator may be running, as of one moment and without free pages.
+
+    Raises StoreError when it cannot be done.
+    """
+    try:
+        with _environment(file) as env:
+            env.copyfd(stream.fileno(), compact=True)
+    except lmdb.Error as error:
+        raise StoreError(f"{file} cannot be copied: {error}") from error
 
 
 @contextmanager

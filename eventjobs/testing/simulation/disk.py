@@ -165,6 +165,9 @@ class SimulatedEngine:
     def read(self) -> AbstractContextManager[Reader]:
         return self._disk.store.read()
 
+    def copy(self) -> None:
+        """There is no file to copy."""
+
     def room_for_new_work(self, size: int = 0) -> bool:
         return not self._disk.nearly_full
 

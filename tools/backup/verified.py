@@ -1,0 +1,104 @@
+"""What a backup and a restore have in common: nothing gets its name before it was verified and is on disk."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from attrs import frozen
+
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.contract import StoreError
+from eventjobs.store.indexes import INDEXES
+from eventjobs.tools.source import SourceHead, open_source
+from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
+from eventjobs.tools.verify.report import Outcome
+from eventjobs.tools.verify.verify import Progress
+
+MADE_ANEW = {projection.name for projection in (*INDEXES, *READ_MODELS)}
+"""Checks that may stay undone: tables of an older rule are not compared, as the next start makes them anew."""
+FAULTS_SHOWN = 3
+
+
+class Damaged(StoreError):
+    """What was written, or is to be restored, is not sound. The text says what is wrong with it."""
+
+
+@frozen
+class Whole:
+    """A file that was verified: its path, its size in bytes, and the head of its log with the time of that."""
+
+    file: Path
+    bytes: int
+    head: SourceHead
+
+
+def verified(file: Path, quick: bool, progress: Progress) -> Whole:
+    """Verify a file. Raises Damaged, and StoreError when it cannot be looked at to its end."""
+    try:
+        document = verify_isolated(file, None, quick, progress)
+    except Failed as error:
+        raise StoreError(str(error)) from error
+    if document["outcome"] == Outcome.DAMAGED:
+        raise Damaged(f"{file} is damaged: {_faults(document)}; `eventjobs verify` says all of it")
+    for check in document["checks"]:
+        if check["outcome"] == Outcome.UNCHECKED and check["name"] not in MADE_ANEW:
+            raise StoreError(f"{file} could not be verified: {check['name']}: {check['unchecked']}")
+    with open_source(file) as source:
+        return Whole(file, file.stat().st_size, source.head())
+
+
+def _faults(document: Document) -> str:
+    texts = [fault["text"] for check in document["checks"] for fault in check["faults"]]
+    more = len(texts) - FAULTS_SHOWN
+    return "; ".join(texts[:FAULTS_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")
+
+
+@contextmanager
+def partial_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A file beside the one that is to be, open for writing. It is removed at the end if it is still there.
+
+    What an interrupted run left is used again. Raises StoreError when the target is there, or another run is at it.
+    """
+    refuse_existing(target)
+    path = target.with_name(f"{target.name}.partial")
+    with path.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{path} is being written by another process") from error
+        if not path.exists() or not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+            raise StoreError(f"{path} was just finished by another process")
+        try:
+            stream.truncate(0)
+            yield path, stream
+        finally:
+            if path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+                path.unlink()
+
+
+def refuse_existing(target: Path) -> None:
+    """Raise StoreError when there is something of that name."""
+    if os.path.lexists(target):
+        raise StoreError(f"{target} is there already, and nothing is written over; name another file")
+
+
+def give_name(path: Path, target: Path) -> None:
+    """Put a file that is whole on disk, then in its place."""
+    sync(path)
+    refuse_existing(target)
+    path.rename(target)
+    sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or the names in a directory, to disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
