@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 SEEDS ?= 1000
+DEEP_SEEDS ?= 10000
 FIRST ?= 0
 
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL_FROM := pyproject.toml constraints.txt Makefile
 
-.PHONY: help demo test lint simulate spec bench openapi constraints clean
+.PHONY: help demo test deep lint simulate spec bench openapi constraints clean
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -22,6 +23,12 @@ demo: $(RUN) ## Run real jobs through a coordinator and three workers, with faul
 
 test: $(DEV) ## Run the whole test suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+deep: export EVENTJOBS_PROFILE := deep
+deep: $(DEV) ## Try hardest to break every guarantee, for hours: the model, all tests in the profile deep, many seeds
+	$(PYTHON) specs/model/run.py
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m eventjobs.testing.simulation --seeds $(DEEP_SEEDS) --first $(FIRST)
 
 lint: $(DEV) ## Check the code's form
 	$(BIN)/python -m ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_every_test_that_is_named_exists(guarantees, root):
             if not file.exists() or name not in names_in(file.read_text(encoding="utf-8")):
                 missing.append(f"{path}::{name}")
     assert missing == []
+
+
+def test_every_guarantee_says_what_tries_hardest_and_what_is_noticed(guarantees, root):
+    """Each names folders or files of tests that exist, and at least three planted bugs that exist."""
+    files = (root / "tests" / "planted" / "bugs").glob("*.toml")
+    planted = {bug["name"] for file in files for bug in tomllib.loads(file.read_text(encoding="utf-8"))["bug"]}
+    for number, section in guarantees.items():
+        (tries,) = re.findall(r"^Tries hardest: (.*)\.$", section, flags=re.MULTILINE)
+        assert all((root / path).exists() for path in re.findall(r"`([^`]+)`", tries)), number
+        named = re.findall(r'^- "(.*)"$', section, flags=re.MULTILINE)
+        assert len(named) >= 3 and set(named) <= planted, (number, set(named) - planted)
 
 
 def test_a_name_that_is_not_there_is_found():

@@ -30,7 +30,7 @@ from eventjobs.testing.folding import Fold
 from eventjobs.testing.plain_model import LEASE, STATES, Model
 
 PROFILE = os.environ.get("EVENTJOBS_PROFILE", "quick")
-LIVES = {"quick": (4, 400), "ci": (12, 1_000), "deep": (200, 2_000)}
+LIVES = {"quick": (4, 400), "ci": (12, 1_000), "deep": (60, 2_000)}
 """Long lives by profile: how many, and of how many steps."""
 
 NAMES = ["a", "a-b", "b"]
