@@ -42,17 +42,16 @@ def coordinator(tmp_path: Path) -> Iterator[CoordinatorProcess]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server() -> PostgresServer:
     """A PostgreSQL for all tests that want a database of their own."""
-    from eventjobs.testing.postgres import PostgresServer  # only these tests need its libraries
+    from eventjobs.testing.postgres import shared_server  # only these tests need its libraries
 
-    with PostgresServer.start() as server:
-        yield server
+    return shared_server()
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """The URL of an empty database, gone after the test."""
-    url = postgres_server.new_database()
-    yield url
-    postgres_server.drop_database(url)
+def postgres_url(tmp_path: Path) -> str:
+    """The URL of an empty database, for this test alone."""
+    from eventjobs.testing.postgres import database_of
+
+    return database_of(tmp_path / "postgres")

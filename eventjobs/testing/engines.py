@@ -15,7 +15,10 @@ from eventjobs.store.indexes import INDEXES
 from eventjobs.store.lmdb.engine import LmdbEngine
 from eventjobs.store.lmdb.guards import DirectoryLock
 from eventjobs.store.memory import MemoryEngine
+from eventjobs.store.postgres.engine import PostgresEngine
+from eventjobs.store.postgres.rebuild import kept_as_rows
 from eventjobs.testing.folding import newer
+from eventjobs.testing.postgres import another_place, database_of
 
 SMALL_MAP = 64 << 20
 
@@ -45,6 +48,10 @@ def _lmdb(directory: Path, projections: Sequence[Projection]) -> LmdbEngine:
     return LmdbEngine(directory, DirectoryLock(directory), projections, SMALL_MAP)
 
 
+def _postgres(directory: Path, projections: Sequence[Projection]) -> PostgresEngine:
+    return PostgresEngine(database_of(directory), projections, own_clock=False, notify=False)
+
+
 def _lmdb_after_a_crash(directory: Path, left: Path) -> None:
     shutil.copy(directory / "data.mdb", left / "data.mdb")
 
@@ -56,5 +63,11 @@ ENGINES: dict[str, EngineKind] = {
         indexes=INDEXES,
         open_grown=lambda directory, by: _lmdb(directory, newer((*INDEXES, *READ_MODELS), by)),
         crashed=_lmdb_after_a_crash,
+    ),
+    "postgres": EngineKind(
+        lambda directory, read_models: _postgres(directory, (*INDEXES, *read_models)),
+        indexes=kept_as_rows(INDEXES),
+        open_grown=lambda directory, by: _postgres(directory, newer((*INDEXES, *READ_MODELS), by)),
+        crashed=another_place,
     ),
 }

@@ -11,6 +11,7 @@ EVENTJOBS_TEST_POSTGRES=URL takes a server that runs already instead; then nothi
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import itertools
 import os
@@ -20,6 +21,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -200,3 +202,51 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """The server of this process, started when it is first asked for and stopped when the process ends."""
+    server = PostgresServer.start()
+    atexit.register(server.close)
+    return server
+
+
+_places: dict[str, set[Path]] = {}
+"""By URL of a database of the shared server, the files that stand for it."""
+
+
+def database_of(directory: Path) -> str:
+    """The URL of the directory's database, which is empty at first.
+
+    Its place is a file in the directory; when that is gone the database is emptied and given to the next who asks.
+    """
+    place = directory / "database"
+    if place.exists():
+        return place.read_text()
+    unused = (url for url, places in _places.items() if not any(map(Path.exists, places)))
+    if (url := next(unused, None)) is None:
+        url = shared_server().new_database()
+    else:
+        _empty(url)
+    directory.mkdir(exist_ok=True)
+    place.write_text(url)
+    _places[url] = {place}
+    return url
+
+
+def another_place(directory: Path, other: Path) -> None:
+    """Let another directory have the same database."""
+    url = database_of(directory)
+    (other / "database").write_text(url)
+    _places[url].add(other / "database")
+
+
+def _empty(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute("DROP SCHEMA IF EXISTS eventjobs CASCADE")

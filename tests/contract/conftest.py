@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -50,7 +51,12 @@ def opener(name: str, tmp_path, request) -> OpenEngine:
         opened.append(ENGINES[name].open(tmp_path / name, tuple(read_models)))
         return opened[-1]
 
-    request.addfinalizer(lambda: [engine.close() for engine in opened])
+    def clean() -> None:
+        for engine in opened:
+            engine.close()
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
+
+    request.addfinalizer(clean)
     return open_it
 
 

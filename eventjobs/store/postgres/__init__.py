@@ -1,0 +1,5 @@
+"""The PostgreSQL engine: one log and one queue for any number of coordinators."""
+
+from eventjobs.store.postgres.engine import PostgresEngine, open_engine
+
+__all__ = ["PostgresEngine", "open_engine"]

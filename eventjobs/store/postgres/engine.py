@@ -1,0 +1,240 @@
+"""The PostgreSQL engine: opening, the commit, what follows from one whose answer was lost, and housekeeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import psycopg
+
+from eventjobs.domain.projection import Projection
+from eventjobs.store.contract import NOTHING, Away, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
+from eventjobs.store.indexes import INDEXES, LEASE_REQUEST_MEMORY
+from eventjobs.store.keys import KeyCodec
+from eventjobs.store.postgres.connection import Pool, Session, Statement, meaning
+from eventjobs.store.postgres.listener import CHANNEL, Listener
+from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
+from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
+from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
+from eventjobs.store.postgres.schema import KEEPER_LOCK, LOCK_SPACE, migrate
+from eventjobs.store.postgres.transaction import PostgresTransaction
+
+LOCK_MILLISECONDS = 10_000
+"""How long a transaction waits for a row or for its turn to append."""
+STATEMENT_MILLISECONDS = 30_000
+IDLE_MILLISECONDS = 10_000
+"""A coordinator that stops in the middle of a transaction, paused or cut off, holds up the others for so long."""
+LOOK_SECONDS = 1.0
+"""How often candidates are looked for from the beginning of their lanes, at the most."""
+LOOK_PART = 20
+"""And not more than one part in this many of the time is spent on it."""
+FOLDED_ROWS = 100_000
+FORGOTTEN_REQUESTS = 10_000
+"""Rows that one round of housekeeping takes on."""
+
+SETTINGS = (
+    f"SELECT set_config('lock_timeout', '{LOCK_MILLISECONDS}', true), "
+    f"set_config('statement_timeout', '{STATEMENT_MILLISECONDS}', true), "
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_MILLISECONDS}', true), "
+    "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true), set_config('synchronous_commit', 'on', true)"
+)
+"""For one transaction, so that they pass a pooler. The plans are told to go by the indexes, whatever is believed of the
+tables' sizes."""
+NEW_HEAD = "INSERT INTO eventjobs.heads VALUES (%s, %s, %s)"
+OLD_HEAD = "DELETE FROM eventjobs.heads WHERE size = %s"
+NOTIFY = f"SELECT pg_notify('{CHANNEL}', '')"
+WRITTEN = "SELECT value FROM eventjobs.heads WHERE size = %s"
+FOLD = """
+WITH deltas AS (
+    DELETE FROM eventjobs.counter_deltas
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM eventjobs.counter_deltas LIMIT %s)) RETURNING name, key, value
+)
+INSERT INTO eventjobs.counters AS kept SELECT name, key, sum(value) FROM deltas GROUP BY name, key
+ON CONFLICT (name, key) DO UPDATE SET value = kept.value + excluded.value
+"""
+FORGET = """
+DELETE FROM eventjobs.lease_requests WHERE digest = ANY (ARRAY(
+    SELECT digest FROM eventjobs.lease_requests WHERE time <= eventjobs.clock() - %s ORDER BY time LIMIT %s
+))
+"""
+KEEPER = f"SELECT pg_try_advisory_xact_lock({LOCK_SPACE}, {KEEPER_LOCK})"
+
+
+def open_engine(
+    url: str, read_models: Sequence[Projection] = (), own_clock: bool = True, notify: bool = True
+) -> PostgresEngine:
+    """Open the store in a database, making it if it is missing, and bring it up to this program.
+
+    `own_clock` stamps records by the database's clock; without it by the caller's, for tests and imports. `notify`
+    tells the other coordinators of each commit at once; it needs connections that no pooler shares out by transaction.
+    Raises StoreError, Away among them, with a text that says what to do.
+    """
+    return PostgresEngine(url, (*INDEXES, *read_models), own_clock, notify)
+
+
+class PostgresEngine:
+    """See store.contract.SharedEngine. Made by `open_engine`."""
+
+    shared = True
+
+    def __init__(self, url: str, projections: Sequence[Projection], own_clock: bool, notify: bool) -> None:
+        self._url, self._own_clock, self._notify = url, own_clock, notify
+        self._projections = kept_as_rows(projections)
+        self._codecs = {table: KeyCodec(table) for each in projections for table in each.tables}
+        self._session, self._pool = Session(url), Pool(url)
+        self._open: PostgresTransaction | None = None
+        self._listener: Listener | None = None
+        self._lows, self._looked, self._look_seconds = Lows(), 0.0, 0.0
+        try:
+            self._generation = self._prepare(projections)
+        except psycopg.Error as error:
+            raise meaning(error) from error
+        except BaseException:
+            self._session.drop()
+            raise
+
+    def _prepare(self, projections: Sequence[Projection]) -> int:
+        """Make or migrate the schema, and bring projections up to date; one coordinator at a time."""
+        connection = self._session.connection
+        with connection.transaction():
+            connection.execute("SET LOCAL client_min_messages = warning")
+            migrate(connection)
+            return bring_up_to_date(self._session, self._codecs, projections)
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def begin(self, needs: Needs = NOTHING) -> PostgresTransaction:
+        if self._open is not None:
+            raise RuntimeError("a write transaction is open already")
+        began = time.monotonic()
+        looks = bool(needs.leases) and began >= self._looked + max(LOOK_SECONDS, LOOK_PART * self._look_seconds)
+        loading = Loading(needs, NO_LOWS if looks else self._lows)
+        loaded = self._load(loading)
+        if looks:
+            self._looked = time.monotonic()
+            self._look_seconds = self._looked - began
+        if loaded.generation != self._generation:
+            self._session.roll_back()
+            raise StoreError("another eventjobs has changed what this store keeps; restart with that version")
+        self._open = PostgresTransaction(self._session, self._codecs, self._projections, loaded, self._own_clock)
+        return self._open
+
+    def _load(self, loading: Loading) -> Loaded:
+        before = loading.before_lock()
+        statements: list[Statement] = [("BEGIN", ()), (SETTINGS, ()), *before, *loading.under_lock()]
+        try:
+            answers = self._session.run(statements)
+            return loading.loaded(answers[2:])
+        except psycopg.Error as error:
+            self._session.roll_back()
+            raise meaning(error) from error
+        except BaseException:
+            self._session.roll_back()
+            raise
+
+    def commit(self) -> None:
+        transaction = self._taken()
+        if not transaction.appended:
+            return self._session.roll_back()
+        head = transaction.stored_head()
+        size = head.frontier.size
+        statements = transaction.pending.statements()
+        if transaction.begun_at:
+            statements.append((OLD_HEAD, (transaction.begun_at,)))
+        statements.append((NEW_HEAD, (size, head.last_time, head.encode())))
+        if self._notify:
+            statements.append((NOTIFY, ()))
+        statements.append(("COMMIT", ()))
+        if not self._session.alive:
+            raise Away("the connection to the database broke before the commit")
+        try:
+            self._session.run(statements)
+        except psycopg.Error as error:
+            if self._session.alive:
+                self._session.roll_back()
+                raise meaning(error) from error
+            self._look_after(head, error)
+        transaction.lower(self._lows)
+
+    def _look_after(self, head: StoredHead, error: psycopg.Error) -> None:
+        """The connection broke and the commit may have been done: look. Under the append lock, which the other end of
+        the broken connection holds until it is through. Raises TryAgain if it was not done, OutcomeUnknown if the
+        database does not say."""
+        self._session.drop()
+        try:
+            rows = self._session.run([("BEGIN", ()), (SETTINGS, ()), (APPEND, ()), (WRITTEN, (head.frontier.size,))])
+        except (psycopg.Error, StoreError) as again:
+            self._session.drop()
+            raise OutcomeUnknown(
+                f"the connection broke during a commit, and the database does not say: {again}"
+            ) from error
+        self._session.roll_back()
+        if rows[3] != [(head.encode(),)] and not self._holds(head):
+            raise TryAgain(f"the connection broke before the commit was done: {error}") from error
+
+    def _holds(self, head: StoredHead) -> bool:
+        """Whether the log begins with that of a head that is not the newest any more."""
+        with self.read() as reader:
+            size = head.frontier.size
+            return reader.head().size > size and reader.root(size) == head.frontier.root()
+
+    def abort(self) -> None:
+        self._taken()
+        self._session.roll_back()
+
+    def _taken(self) -> PostgresTransaction:
+        if self._open is None:
+            raise RuntimeError("no write transaction is open")
+        taken, self._open = self._open, None
+        return taken
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresReader]:
+        with self._pool.borrowed() as session:
+            try:
+                rows = session.run([("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), (HEAD, ())])
+            except psycopg.Error:  # a connection that was idle may have been closed from the other side meanwhile
+                session.drop()
+                try:
+                    rows = session.run([("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), (HEAD, ())])
+                except psycopg.Error as error:
+                    raise meaning(error) from error
+            yield PostgresReader(session, self._codecs, StoredHead.of_rows(rows[1]))
+
+    def pulse(self) -> Pulse:
+        query = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()"
+        with self._pool.borrowed() as session:
+            ((size, clock),) = session.fetch(query)
+        return Pulse(size or 0, clock)
+
+    def watch(self, moved: Callable[[], None]) -> None:
+        if self._notify:
+            self._listener = Listener(self._url, moved)
+
+    # Housekeeping ---------------------------------------------------------------------------------------------
+
+    def room_for_new_work(self, size: int = 0) -> bool:
+        """The database says when it is full."""
+        return True
+
+    def maintain(self) -> None:
+        """One coordinator at a time folds the counters' deltas and forgets lease requests that have passed a day."""
+        with self._pool.borrowed() as session:
+            try:
+                if session.run([("BEGIN", ()), (SETTINGS, ()), (KEEPER, ())])[2] == [(True,)]:
+                    forget = (FORGET, (LEASE_REQUEST_MEMORY, FORGOTTEN_REQUESTS))
+                    session.run([(FOLD, (FOLDED_ROWS,)), forget, ("COMMIT", ())])
+            except psycopg.Error as error:
+                raise meaning(error) from error
+
+    def close(self) -> None:
+        if self._open is not None:
+            self.abort()
+        if self._listener is not None:
+            self._listener.stop()
+        self._session.drop()
+        self._pool.close()
