@@ -24,6 +24,7 @@ COMMANDS = {
     "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
     "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
     "verify": ("eventjobs.tools.verify.command:verify", "Check that nothing in a store was altered, lost or cut off."),
+    "rebuild": ("eventjobs.tools.rebuild.command:rebuild_command", "Make read models and indexes anew from the log."),
     "backup": (
         "eventjobs.tools.backup.command:backup",
         "Copy a whole store into a file, while it is at work, and verify it.",

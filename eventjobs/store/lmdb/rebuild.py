@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import lmdb
 import structlog
 
+from eventjobs.domain.events import Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.projection import Projection
 from eventjobs.store.codec import decode_job, encode_job, seal, unseal
@@ -39,7 +40,7 @@ def check_nothing_is_lost(tables: Tables, txn: lmdb.Transaction, projections: Se
     if txn.get(TREE_KEY, db=tables.meta) is not None:
         lost |= {TREE} & tables.made
     for projection in projections:
-        progress = _progress(tables, txn, projection)
+        progress = stored_progress(tables, txn, projection)
         if progress is not None and progress[0] == projection.version:
             lost |= set(map(database_name, projection.tables)) & tables.made
     if lost:
@@ -76,7 +77,7 @@ def rebuild_stale(env: lmdb.Environment, tables: Tables, projections: Sequence[P
 
 
 def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, size: int) -> bool:
-    progress = _progress(tables, txn, projection)
+    progress = stored_progress(tables, txn, projection)
     if progress is None:
         return True
     version, checkpoint = progress
@@ -88,7 +89,7 @@ def _is_stale(tables: Tables, txn: lmdb.Transaction, projection: Projection, siz
     return version < projection.version or checkpoint != size
 
 
-def _progress(tables: Tables, txn: lmdb.Transaction, projection: Projection) -> tuple[int, int] | None:
+def stored_progress(tables: Tables, txn: lmdb.Transaction, projection: Projection) -> tuple[int, int] | None:
     """The projection's version and checkpoint as stored."""
     key = PROJECTION_PREFIX + projection.name.encode()
     stored = txn.get(key, db=tables.meta)
@@ -112,16 +113,33 @@ def _fold_chunk(
     position: int,
     size: int,
 ) -> int:
-    """Fold the next records; jobs as of the fold's position live in the scratch database. Returns the new position."""
-    records = transaction.records(position, min(CHUNK_RECORDS, size - position))
+    """Fold the next records of this store. Returns the new position."""
+    records = next_records(transaction, position, size)
+    fold_records(transaction, tables, txn, stale, records)
+    return records[-1].position
+
+
+def next_records(reader: LmdbReader, position: int, size: int) -> list[Record]:
+    """What is folded in one commit: the records above a position. Raises Corrupt when there are none up to `size`."""
+    records = reader.records(position, min(CHUNK_RECORDS, size - position))
     if not records:
         raise Corrupt(f"log: position {position + 1} is missing")
+    return records
+
+
+def fold_records(
+    transaction: LmdbTransaction,
+    tables: Tables,
+    txn: lmdb.Transaction,
+    projections: Sequence[Projection],
+    records: Sequence[Record],
+) -> None:
+    """Bring projections up to some more records. Jobs as of the fold's position live in the scratch database."""
     for record in records:
         key = uuid_bytes(record.job_id)
         stored = txn.get(key, db=tables.scratch)
         before = None if stored is None else decode_job(unseal(key, stored, "rebuild"))
         after = evolve(before, record)
-        transaction.project(stale, before, record, after)
+        transaction.project(projections, before, record, after)
         txn.put(key, seal(key, encode_job(after)), db=tables.scratch)
     transaction.finish()
-    return records[-1].position
