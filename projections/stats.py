@@ -84,11 +84,11 @@ class Statistics:
     tables = (*COUNTERS, SNAPSHOTS, CARRIED)
 
     def project(self, rows: Rows, before: Job | None, record: e.Record, after: Job) -> Iterable[Change]:
-        return (*kept(rows, COUNTERS, before, record), *_counted(before, record, after))
+        return (*kept(rows, COUNTERS, before, record), *counted(before, record, after))
 
 
-def _counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, ...]:
-    """The changes of the counters."""
+def counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, ...]:
+    """The changes of the counters that a record asks for."""
     event = record.event
     cause = after.death_cause if type(event) is e.JobDied else None
     spec = after.spec
@@ -158,14 +158,14 @@ def read(reader: Rows) -> Stats:
 
 def past(reader: Rows, position: int) -> Past:
     """What is to become the counters as they were at a position. Raises LookupError when a snapshot is missing."""
-    return Past(reader, COUNTERS, position)
+    return Past.before(reader, COUNTERS, position)
 
 
 def advance(past: Past, reader: Rows, records: Iterable[e.Record]) -> None:
     """Bring the counters of the past up to the records that follow; `read` then tells what they say."""
     for record in records:
         jobs = past.step(reader, record)
-        past.add(record.position, _RENEWED if jobs is None else _counted(jobs[0], record, jobs[1]))
+        past.add(record.position, _RENEWED if jobs is None else counted(jobs[0], record, jobs[1]))
 
 
 def _jobs(reader: Rows) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, dict[str, int]]]:

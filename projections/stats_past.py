@@ -64,22 +64,34 @@ class Past:
     """The counters on their way to a position, to be read as `Rows`. Memory is bounded by SNAPSHOT_RECORDS and the
     number of counters.
 
-    Made at the last snapshot before the position; `take` is then given each record up to it, in order.
+    Made at the last snapshot before the position; each record up to it is then told of, in order.
     """
 
-    def __init__(self, rows: Rows, tables: Iterable[Table], position: int) -> None:
-        """Raises LookupError when the snapshot is not there."""
-        self.base = self.position = _base(position) if position else 0
-        self._counters: dict[Table, dict[Key, int]] = {table: {} for table in tables}
+    def __init__(self, base: int, counters: dict[Table, dict[Key, int]]) -> None:
+        self.base = self.position = base
+        self._counters = counters
         self._jobs: dict[str, Job] = {}
-        if not self.base:
-            return
-        stored = rows.row(SNAPSHOTS, (self.base,))
+
+    @classmethod
+    def empty(cls, tables: Iterable[Table]) -> Past:
+        """At the beginning of a log."""
+        return cls(0, {table: {} for table in tables})
+
+    @classmethod
+    def before(cls, rows: Rows, tables: Iterable[Table], position: int) -> Past:
+        """At the last snapshot before a position. Raises LookupError when it is not there."""
+        past = cls.empty(tables)
+        base = _base(position) if position else 0
+        if not base:
+            return past
+        stored = rows.row(SNAPSHOTS, (base,))
         if stored is None:
-            raise LookupError(f"{SNAPSHOTS.name}: the snapshot at position {self.base} is missing")
+            raise LookupError(f"{SNAPSHOTS.name}: the snapshot at position {base} is missing")
         content = json.loads(stored)
-        for table, counters in self._counters.items():
-            counters.update((tuple(key), value) for *key, value in content[table.name])
+        return cls(
+            base,
+            {table: {tuple(key): value for *key, value in content[table.name]} for table in past._counters},
+        )
 
     def step(self, rows: Rows, record: e.Record) -> tuple[Job | None, Job] | None:
         """The record's job before and after it; None when there is nothing to know, as a renewal moves nothing."""

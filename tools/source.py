@@ -23,7 +23,7 @@ from eventjobs.store.codec import decode_content, decode_record, unseal
 from eventjobs.store.contract import Corrupt, Head
 from eventjobs.store.lmdb.reader import StoredHead
 from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot
-from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, key_position, position_key
+from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, META, key_position, position_key
 
 STRETCH_RECORDS = 4_096
 STRETCH_BYTES = 8 << 20
@@ -180,4 +180,4 @@ def _entries(snapshot: Snapshot, after: int, contents: bool) -> Iterator[Entry]:
             content = next(beside, None)
         elif content is not None and content[0] < key:
             raise Corrupt(f"contents: position {key_position(content[0])} has a content, but no record")
-        yield Entry(position, unseal(key, stored, LOG), own)
+        yield Entry(position, unseal(key, stored, f"the record at position {position}"), own)

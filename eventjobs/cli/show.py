@@ -9,7 +9,7 @@ import click
 import msgspec
 from rich.text import Text
 
-from eventjobs.cli import documents, events, options, output
+from eventjobs.cli import documents, events, histories, options, output
 from eventjobs.cli.columns import Row, print_columns
 from eventjobs.cli.remote import Remote, job_path, with_remote
 from eventjobs.domain.job import State
@@ -30,22 +30,21 @@ def show(job_id: str, as_json: bool, remote: Remote) -> None:
     On a terminal, what goes beyond its width stands on lines below; elsewhere each event is one line.
     """
     job_text = remote.get(job_path(job_id))
-    history_text = remote.get(job_path(job_id, "events"))
+    texts = histories.history_texts(remote, job_id)
     if as_json:
-        history = msgspec.json.decode(history_text, type=dict[str, msgspec.Raw])["events"]
-        output.print_json(b'{"job":' + job_text + b',"events":' + bytes(history) + b"}")
+        output.print_json(b'{"job":' + job_text + b',"events":[' + b",".join(texts) + b"]}")
         return
     job = documents.loads(job_text)
-    history = documents.loads(history_text)["events"]
+    history = list(histories.parsed(texts))
     facts = _facts(job) | {"waiting": _waiting(job, remote)}
     console = output.console()
     console.print(Text.assemble((job["kind"], "bold"), f" {job['id']}  ", output.state(job["state"])), soft_wrap=True)
     print_columns(("", ""), [(Text(name, "dim"), value) for name, value in facts.items() if value])
-    texts = msgspec.json.decode(job_text, type=dict[str, msgspec.Raw])
+    parts = msgspec.json.decode(job_text, type=dict[str, msgspec.Raw])
     for part in ("payload", "result", "error"):
         if job[part] is not None:
             console.print(f"\n[bold]{_last_error(history) if part == 'error' else part}[/]")
-            text = _shortened(_readable(part, job[part], bytes(texts[part])))
+            text = _shortened(_readable(part, job[part], bytes(parts[part])))
             console.print(output.lines(text), soft_wrap=True)
     console.print("\n[bold]history[/]")
     print_columns(

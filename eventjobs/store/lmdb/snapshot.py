@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import lmdb
 import lmdb.verify
 import msgspec
 
+from eventjobs.domain.projection import Projection
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, PART_RECORDS, Archive
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
@@ -143,10 +144,10 @@ class Snapshot:
                 f"{self._file} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
             )
 
-    def reader(self) -> LmdbReader:
-        """The log as engines read it; without projections."""
+    def reader(self, projections: Sequence[Projection] = ()) -> LmdbReader:
+        """The log as engines read it, and the tables of some projections. Raises NoStore for one that is not there."""
         try:
-            return LmdbReader(Tables(self._env, (), self._txn, self.archive, create=False), self._txn)
+            return LmdbReader(Tables(self._env, projections, self._txn, self.archive, create=False), self._txn)
         except lmdb.NotFoundError as error:
             raise NoStore(f"{self._file} lacks a database ({error}); start a coordinator on it once") from error
 

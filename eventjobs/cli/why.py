@@ -1,0 +1,108 @@
+"""`eventjobs why`: why a job is not running, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from eventjobs.cli import documents, options, output
+from eventjobs.cli.remote import Remote, job_path, with_remote
+
+Why = dict[str, Any]
+DEATHS = {
+    "attempts_exhausted": "its attempts were used up",
+    "not_retryable": "the worker said that a retry is of no use",
+    "lease_expired": "its last lease ran out",
+}
+SHOWN_MAX = 5
+"""Workers and queues that a sentence names; --json has more."""
+
+
+@click.command(short_help="Say why a job is not running now.")
+@click.argument("job_id", metavar="ID")
+@options.json_option
+@with_remote
+def why(job_id: str, as_json: bool, remote: Remote) -> None:
+    """Say why a job is not running now: it waits for its time or its retry, other jobs are before it, no worker asks
+    for its queue and kind, a worker has it, or it has ended."""
+    answer = remote.get(job_path(job_id, "why"))
+    if as_json:
+        output.print_json(answer)
+    else:
+        output.console().print(output.text(sentence(documents.loads(answer))), soft_wrap=True)
+
+
+def sentence(found: Why) -> str:
+    """The document in words."""
+    start = f"{found['kind']} {found['id']} is {found['state']}: "
+    match found["reason"]:
+        case "scheduled":
+            return f"{start}scheduled for {output.clock(found['run_at'])}, in {_until(found, 'run_at')}"
+        case "waiting_for_retry":
+            return (
+                f"{start}attempt {found['attempts']} of {found['max_attempts']} failed with "
+                f"{output.first_line(found['error'])}; the next is not before {output.clock(found['run_at'])}, "
+                f"in {_until(found, 'run_at')}"
+            )
+        case "nobody_asks":
+            return f"{start}no worker asked for queue {found['queue']} and kind {found['kind']} {_since(found)}"
+        case "behind_others":
+            return f"{start}{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
+        case "next":
+            return f"{start}it is the next for those who ask; {_askers(found)}"
+        case "running":
+            return (
+                f"{start}worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
+                f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
+            )
+        case "dead":
+            return f"{start}given up at {output.clock(found['finished_at'])}, as {DEATHS[found['death_cause']]}"
+    return f"{start}since {output.clock(found['finished_at'])}"
+
+
+def _until(found: Why, name: str) -> str:
+    return output.duration((output.moment(found[name]) - output.moment(found["time"])).total_seconds())
+
+
+def _since(found: Why) -> str:
+    """Since when nobody asked, and for what the workers that did ask wanted jobs."""
+    asked = found["asked"]
+    since = f"in the last {_ago(found, asked['since'])}"
+    if not asked["requests"]:
+        return f"{since}, nor for any other"
+    return f"{since}; asked was for {_list([_wish(each) for each in asked['latest']], asked['requests'])}"
+
+
+def _ago(found: Why, time: str) -> str:
+    return output.duration((output.moment(found["time"]) - output.moment(time)).total_seconds())
+
+
+def _wish(asked: Why) -> str:
+    parts = [
+        f"{word}s {', '.join(names[:SHOWN_MAX])}{' …' if len(names) > SHOWN_MAX else ''}"
+        for word, names in (("queue", asked["queues"]), ("kind", asked["kinds"]))
+        if names is not None
+    ]
+    return f"{' and '.join(parts) or 'anything'} (worker {asked['worker']})"
+
+
+def _ahead(ahead: Why) -> str:
+    number = f"more than {ahead['jobs']:,} jobs are" if ahead["more"] else f"{ahead['jobs']:,} jobs are"
+    if not ahead["more"] and ahead["jobs"] == 1:
+        number = "1 job is"
+    lanes = [f"{each['jobs']:,} {each['kind']} in {each['queue']}" for each in ahead["lanes"]]
+    return f"{number} ({_list(lanes, len(lanes))})"
+
+
+def _askers(found: Why) -> str:
+    """Who last asked for jobs like this one."""
+    asked = found["asked"]
+    latest = [f"{each['worker']} {_ago(found, each['time'])} ago" for each in asked["latest"]]
+    return f"last asked: {_list(latest, asked['requests'])}"
+
+
+def _list(parts: list[str], total: int) -> str:
+    shown = parts[:SHOWN_MAX]
+    more = total - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,121 @@
+"""The fold of a log up to a position: every job as it stood, and what changed between two positions."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from eventjobs.domain.events import Record
+from eventjobs.domain.evolve import evolve
+from eventjobs.domain.job import Job
+from eventjobs.store.codec import decode_job, decode_record, encode_job, encode_record
+from eventjobs.store.contract import Corrupt
+from eventjobs.store.lmdb.scratch import Scratch
+from eventjobs.tools.replay.shelf import Shelf
+from eventjobs.tools.source import Source
+
+IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+"""What folding may run into in a record that nobody decided."""
+
+Step = tuple[Job | None, Record, Job]
+"""(the job before, the record, the job after)"""
+
+
+@frozen
+class Changed:
+    """A job that changed between two positions: before (None: it was not there), after, and its last record."""
+
+    before: Job | None
+    after: Job
+    last: Record
+
+    @property
+    def records(self) -> int:
+        """How many records it has between the two."""
+        return self.after.version - (0 if self.before is None else self.before.version)
+
+
+class Fold:
+    """All jobs as of `position`, from the records of a source. Everything raises Corrupt, naming the position."""
+
+    def __init__(self, source: Source, scratch: Scratch) -> None:
+        self._source = source
+        self._jobs: Shelf[Job] = Shelf(scratch, "jobs", encode_job, decode_job)
+        self._before: Shelf[bytes] = Shelf(scratch, "before", bytes, bytes)
+        self._last: Shelf[bytes] = Shelf(scratch, "last", bytes, bytes)
+        self.position = 0
+
+    def advance(self, position: int) -> Iterator[Step]:
+        """Take the records up to a position; each with its job before and after it."""
+        for place, text in self._source.texts(self.position) if position > self.position else ():
+            yield self._take(place, text)
+            self.position = place
+            if place == position:
+                break
+
+    def compare(self, position: int) -> Counter[str]:
+        """Take the records up to a position, and note what changes; how many records there were of each type."""
+        types: Counter[str] = Counter()
+        for before, record, _ in self.advance(position):
+            types[record.event.type] += 1
+            if self._last.get(record.job_id) is None:
+                self._before.put(record.job_id, b"-" if before is None else encode_job(before))
+            self._last.put(record.job_id, encode_record(record))
+        return types
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job, in the order of ids."""
+        return (job for _, job in self._jobs.items())
+
+    def changed(self) -> Iterator[Changed]:
+        """The jobs that changed while the positions were compared, in the order of ids."""
+        lasts = self._last.items()
+        for (job_id, before), (_, last) in zip(self._before.items(), lasts, strict=True):
+            yield Changed(None if before == b"-" else decode_job(before), self._jobs.get(job_id), decode_record(last))
+
+    def _take(self, position: int, text: bytes) -> Step:
+        record = _read(position, text)
+        try:
+            before = self._jobs.get(record.job_id)
+            known = 0 if before is None else before.version
+            if record.version != known + 1:
+                raise Corrupt(
+                    f"position {position} is version {record.version} of job {record.job_id}, after {known}; "
+                    "`eventjobs verify` tells more"
+                )
+            after = evolve(before, record)
+            self._jobs.put(record.job_id, after)
+        except IMPOSSIBLE as error:
+            raise Corrupt(
+                f"position {position}, {record.event.type} of job {record.job_id}, cannot have happened; "
+                "`eventjobs verify` tells more"
+            ) from error
+        return before, record, after
+
+
+def job_at(source: Source, job_id: str, position: int) -> Job | None:
+    """One job as of a position: only its own records are read. None when there was no such job then."""
+    job, mark = None, job_id.encode()
+    for place, text in source.texts():
+        if place > position:
+            break
+        if mark in text and (record := _read(place, text)).job_id == job_id:
+            try:
+                job = evolve(job, record)
+            except IMPOSSIBLE as error:
+                raise Corrupt(f"position {place} cannot have happened; `eventjobs verify` tells more") from error
+    return job
+
+
+def _read(position: int, text: bytes) -> Record:
+    """The record of a text. Raises Corrupt, and StoreError for a format that a newer eventjobs wrote."""
+    try:
+        record = decode_record(text)
+    except Corrupt as error:
+        raise Corrupt(f"position {position}: {error}") from error
+    if record.position != position:
+        raise Corrupt(f"the record at position {position} says that it belongs at {record.position}: it was moved")
+    return record
