@@ -21,7 +21,8 @@ async def get_head(request: web.Request) -> web.Response:
     Query(request, faults).end()
     faults.refuse_if_any()
     notes = request.app[NOTES]
-    head = await request.app[COORDINATOR].look(lambda view: view.head())
+    with request.app[COORDINATOR].read() as view:
+        head = view.head()
     note = notes.note(head)
     if CONTENT_TYPE in request.headers.get("Accept", ""):
         return answer({**head_document(head), "origin": notes.origin, "note": note})
@@ -35,7 +36,8 @@ async def get_proof(request: web.Request) -> web.Response:
     position, old_size, size = (query.read(name, POSITION) for name in ("position", "from", "size"))
     query.end()
     faults.refuse_if_any()
-    return answer(await request.app[COORDINATOR].look(lambda view: _proof(view, position, old_size, size, faults)))
+    with request.app[COORDINATOR].read() as view:
+        return answer(_proof(view, position, old_size, size, faults))
 
 
 def _proof(view: View, position: int | None, old_size: int | None, size: int | None, faults: Faults) -> Document:

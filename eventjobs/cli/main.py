@@ -39,10 +39,7 @@ COMMANDS = {
     "head": ("eventjobs.cli.head:head", "Print the head of the log, to be kept elsewhere."),
     "prove": ("eventjobs.cli.prove:prove", "Prove what is in the log, or that it begins with a kept head."),
     "keygen": ("eventjobs.cli.keygen:keygen", "Make a key to sign the log's head with."),
-    "export": (
-        "eventjobs.tools.transfer.command:export_command",
-        "Write the log as lines of JSON, for another store or another program.",
-    ),
+    "export": ("eventjobs.tools.transfer.command:export_command", "Write the log as lines of JSON."),
     "import": ("eventjobs.tools.transfer.command:import_command", "Make a store of an export."),
     "demo": ("eventjobs.cli.demo.command:demo", "Show on real files that nothing is lost or done twice."),
     "bench": ("eventjobs.tools.bench.command:bench", "Measure the speed of this machine."),

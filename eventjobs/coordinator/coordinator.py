@@ -15,18 +15,15 @@ from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
-from eventjobs.coordinator.looking import Looking, Question
-from eventjobs.coordinator.neighbours import Neighbours
-from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, StoreAway, Unavailable
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
-from eventjobs.coordinator.store_time import StoreTime
 from eventjobs.coordinator.waiters import Waiter, Waiters
 from eventjobs.coordinator.writer import MakeWriter, WriterThread
 from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
-from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader, SharedEngine
+from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader
 
 MAINTENANCE_SECONDS = 10.0
 DUE_TIMES_MAX = 100
@@ -61,47 +58,26 @@ class Coordinator:
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
-        self._looking = Looking(engine)
-        self._neighbours: Neighbours | None = None
         self._maintenance: asyncio.TimerHandle | None = None
 
     @classmethod
     async def start(cls, engine: Engine, clock: Clock | None = None, writer: MakeWriter = WriterThread) -> Coordinator:
-        """A running coordinator over an open engine, which it owns from now on. `clock` is for engines that are not
-        shared; a shared one tells the time itself."""
-        if engine.shared:
-            return await cls._start_shared(engine, writer)
+        """A running coordinator over an open engine, which it owns from now on."""
         if clock is None:
             with engine.read() as reader:
                 size = reader.head().size
                 newest = reader.record(size) if size else None
             clock = SlewedClock(not_before=newest.time if newest else 0)
         coordinator = cls(engine, clock, writer)
-        await coordinator._rescuer.begin()
+        coordinator._rescuer.begin()
         coordinator._watch_next_due()
-        coordinator._schedule_maintenance()
-        return coordinator
-
-    @classmethod
-    async def _start_shared(cls, engine: SharedEngine, writer: MakeWriter) -> Coordinator:
-        """Raises Away when the store cannot be reached."""
-        pulse = await asyncio.to_thread(engine.pulse)
-        time = StoreTime(pulse.time)
-        coordinator = cls(engine, SlewedClock(wall=time.wall), writer)
-        coordinator._neighbours = Neighbours(engine, time, coordinator._store_moved, coordinator._rescuer.spare)
-        await coordinator._rescuer.begin()
-        coordinator._neighbours.begin()
         coordinator._schedule_maintenance()
         return coordinator
 
     @property
     def ready(self) -> bool:
         """Whether it takes commands and, as far as is known, can write them."""
-        return not (self.draining or self._failure.done() or self._away or self._loop.time() < self._full_until)
-
-    @property
-    def _away(self) -> bool:
-        return self._neighbours is not None and self._neighbours.away
+        return not (self.draining or self._failure.done() or self._loop.time() < self._full_until)
 
     @property
     def pending(self) -> int:
@@ -125,17 +101,14 @@ class Coordinator:
         if self._maintenance is not None:
             self._maintenance.cancel()
         await self._rescuer.stop()
-        if self._neighbours is not None:
-            await self._neighbours.stop()
         await self._commits.close()
-        await self._looking.close()
         self._engine.close()
 
     # Commands -------------------------------------------------------------------------------------------------
 
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
-        self._refuse_at_the_door()
+        self._refuse_when_draining()
         keys = tuple(command.idempotency_key for command in commands if command.idempotency_key is not None)
         reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands), Needs(keys=keys))
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
@@ -157,7 +130,7 @@ class Coordinator:
         `still_wanted` is asked just before each attempt: nothing is leased for a caller who has gone. A request whose
         id is under way already gets the answer of that one.
         """
-        self._refuse_at_the_door()
+        self._refuse_when_draining()
         self.askers.note(command.worker, queues, kinds)
         deadline = self._loop.time() + wait / MICROSECONDS
         name = None if command.request_id is None else (command.worker, command.request_id)
@@ -206,8 +179,7 @@ class Coordinator:
         kinds: Sequence[str] | None,
         max_jobs: int,
     ) -> Leased:
-        """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next.
-        One that found jobs nobody had been told of wakes two more, as there may be others."""
+        """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next."""
         woken_for = waiter.about_to_try()
         used = False
         needs = Needs(leases=(LeaseNeed(queues, kinds, max_jobs, command.worker, command.request_id),))
@@ -218,11 +190,11 @@ class Coordinator:
             return leased
         finally:
             if woken_for is not None and not used:
-                self._waiters.offer({woken_for: 2 if woken_for == waiter.choice else 1})
+                self._waiters.offer({woken_for: 1})
 
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
-        self._refuse_at_the_door()
+        self._refuse_when_draining()
         needs = Needs(jobs=tuple(command.job_id for command in commands))
         return await self._write(lambda handler: handler.execute(commands), _size(commands), needs)
 
@@ -233,31 +205,25 @@ class Coordinator:
         """Run the work in the next commit, and remember for a while when the store has no room."""
         try:
             return await self._commits.run(work, size, needs)
-        except StoreAway:
-            self._neighbours.store_is_away()
-            raise
         except Unavailable as error:
             if error.code == Code.STORAGE_FULL:
                 self._full_until = self._loop.time() + FULL_SECONDS
             raise
 
-    def _refuse_at_the_door(self) -> None:
+    def _refuse_when_draining(self) -> None:
         if self.draining:
             raise Unavailable("shutting_down", "the coordinator is shutting down")
-        if self._away:
-            raise StoreAway("it did not answer lately")
 
     # Reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> AbstractContextManager[Reader]:
-        """A consistent view for a short read, never held across an await. Where reading waits for a network, `look` is
-        for the event loop."""
+        """A consistent view for a short read, never held across an await."""
         return self._engine.read()
 
     @contextmanager
     def copy(self) -> Iterator[Copy | None]:
         """What a backup is written from, one at a time; None when the engine cannot be copied. Raises Unavailable."""
-        self._refuse_at_the_door()
+        self._refuse_when_draining()
         if self._copying:
             raise Unavailable("overloaded", "a backup is being written; ask again when it is done", COPY_RETRY_SECONDS)
         self._copying = True
@@ -271,34 +237,27 @@ class Coordinator:
         finally:
             self._copying = False
 
-    async def look(self, question: Question[T]) -> T:
-        """The answer to a question about one consistent view. Raises Unavailable when a shared store gives none now."""
-        if self._away:
-            raise StoreAway("it did not answer lately")
-        try:
-            return await self._looking.look(question)
-        except StoreAway:
-            self._neighbours.store_is_away()
-            raise
-
     async def log_moved(self, beyond: int, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""
         deadline = self._loop.time() + timeout
-        while not self.draining:
+        while not (self.draining or self._log_size() > beyond):
             watcher = self._loop.create_future()
             self._log_watchers.add(watcher)
             try:
-                if await self.look(_log_size) > beyond:
-                    return True
-                done, _ = await asyncio.wait([watcher], timeout=max(0.0, deadline - self._loop.time()))
+                done, _ = await asyncio.wait([watcher], timeout=deadline - self._loop.time())
             finally:
                 self._log_watchers.discard(watcher)
             if not done:
                 return False
         return True
 
-    async def _next_expiry(self) -> int | None:
-        return await self.look(_next_expiry)
+    def _log_size(self) -> int:
+        with self._engine.read() as reader:
+            return reader.head().size
+
+    def _next_expiry(self) -> int | None:
+        with self._engine.read() as reader:
+            return reader.next_expiry()
 
     # What follows a commit ------------------------------------------------------------------------------------
 
@@ -328,21 +287,9 @@ class Coordinator:
             self._failure.set_result(error)
             self.drain()
 
-    async def _store_moved(self) -> None:
-        """Something was written by any coordinator, or is due. What a job is waited for by whom, a try will show."""
-        now = self.clock.now()
-        expiry, due = await self.look(lambda view: (view.next_expiry(), view.next_due(now)))
-        self._wake_log_watchers()
-        if not self.draining:
-            self._rescuer.expect(expiry)
-            self._due.set(None if due is None else due[0])
-            self._waiters.probe()
-
     def _jobs_came_due(self) -> None:
         """Offer every lane that came due since the last look, then wait for the next. When that is too much to look at
         on the event loop, wake everybody: each finds out for itself."""
-        if self._neighbours is not None:
-            return self._neighbours.look_again()
         now = self.clock.now()
         with self._engine.read() as reader:
             for _ in range(DUE_TIMES_MAX):
@@ -377,14 +324,6 @@ def _size(commands: Sequence[Command]) -> int:
     """What commands take in memory while they wait, in bytes."""
     contents = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
     return contents + COMMAND_BYTES * len(commands)
-
-
-def _log_size(view: Reader) -> int:
-    return view.head().size
-
-
-def _next_expiry(view: Reader) -> int | None:
-    return view.next_expiry()
 
 
 def _at(command: Lease, now: int) -> Lease:

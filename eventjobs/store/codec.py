@@ -7,7 +7,9 @@ job row is a projection that can be thrown away, so it may be terse (MessagePack
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from attrs import frozen
@@ -89,16 +91,23 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(text: bytes) -> Record:
-    """The record a stored text stands for. Raises Corrupt for a broken one, StoreError for a newer format."""
+    """The record a stored text stands for. Raises Corrupt for a broken one, StoreError for a newer format.
+
+    An event of an older format is lifted to the newest (UPCASTERS); its text, and so its hash, stays what it is.
+    """
     try:
         envelope = _decode_envelope(text)
         cls = EVENT_TYPES.get(envelope.type)
         if cls is None or envelope.format_version > cls.format_version:
+            known = "no such event" if cls is None else f"formats up to {cls.format_version}"
             raise StoreError(
                 f"record {envelope.position} is a {envelope.type} of format {envelope.format_version}, "
-                "which a newer eventjobs wrote; use that version"
+                f"which a newer eventjobs wrote; this one knows {known}; use that version"
             )
-        event = _decode_event[envelope.type](envelope.data)
+        data = envelope.data
+        if envelope.format_version != cls.format_version:
+            data = _lifted(envelope, cls.format_version)
+        event = _decode_event[envelope.type](data)
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise Corrupt(f"a record cannot be read: {error}") from error
     return Record(envelope.position, envelope.job_id, envelope.version, envelope.time, envelope.actor, event)
@@ -110,6 +119,27 @@ def decode_outline(text: bytes) -> Outline:
         return _decode_outline(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(f"a record cannot be read: {error}") from error
+
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+"""Makes the data of an event out of that of the format before; it is given a dictionary of its own."""
+
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+"""By type and format version: what lifts an event of this version to the next one. No event has an older one yet.
+
+Whoever raises the format version of an event adds the way up from the version before, and a golden store that has it.
+"""
+
+
+def _lifted(envelope: _Envelope, wanted: int) -> bytes:
+    """The data of an older event in the wanted format, step by step. Raises Corrupt for a format that never was."""
+    data = msgspec.json.decode(envelope.data, type=dict[str, Any])
+    for version in range(envelope.format_version, wanted):
+        lift = UPCASTERS.get((envelope.type, version))
+        if lift is None:
+            raise Corrupt(f"record {envelope.position} is a {envelope.type} of format {version}, which there never was")
+        data = lift(data)
+    return _encode(data)
 
 
 # Contents -------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def _data_option(words: str, **more: object) -> object:
     )
 
 
-@click.command("export", short_help="Write the log as lines of JSON, for another store or another program.")
+@click.command("export", short_help="Write the log as lines of JSON.")
 @_data_option("Directory of the store, or a copy of its file. A coordinator may run on it.")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path(STANDARD), metavar="FILE",

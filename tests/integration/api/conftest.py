@@ -133,12 +133,12 @@ def lease_began(api: Api, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 @pytest.fixture
 def turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by "read" with every look at the store, and by "other" when something else, ready since, gets its turn."""
-    turns, look = [], api.coordinator.look
+    turns, read = [], api.coordinator.read
 
-    async def told_look(question: object) -> object:
+    def told_read() -> object:
         turns.append("read")
         asyncio.get_running_loop().call_soon(turns.append, "other")
-        return await look(question)
+        return read()
 
-    monkeypatch.setattr(api.coordinator, "look", told_look)
+    monkeypatch.setattr(api.coordinator, "read", told_read)
     return turns
