@@ -25,7 +25,7 @@ from eventjobs.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-DOCUMENTS = [README, ROOT / "docs" / "audit.md", ROOT / "docs" / "export.md"]
+DOCUMENTS = [README, ROOT / "docs" / "audit.md", ROOT / "docs" / "backup.md", ROOT / "docs" / "export.md"]
 PORT = "8484"
 ANSWER_SECONDS = 30
 PAUSE_SECONDS = 0.05
@@ -44,6 +44,7 @@ VARYING = {
     "directory": r"(?<=data in )\S+",
     "root": r"[A-Za-z0-9+/]{43}=",
     "digest": r"[0-9a-f]{64}",
+    "size": r"\d+(?:,\d{3})+ bytes(?=, )",
     "key": r"(?<=\+)[0-9a-f]{8}\+[A-Za-z0-9+/]{44}",
     "signature": r"(?<=— example\.com/jobs )[A-Za-z0-9+/]{91}=",
 }

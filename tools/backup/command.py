@@ -76,7 +76,7 @@ def backup(target: Path, url: str, data: Path | None, quick: bool, as_json: bool
             compact_copy(data_file(data), stream)
         else:
             said = _fetch(url, stream, progress)
-        whole = verified(path, quick, progress)
+        whole = verified(path, quick, progress, "the store")
         if said is not None and said != (str(whole.head.size), base64.b64encode(whole.head.root).decode()):
             raise Damaged(f"{target} is damaged: it is not the log that the coordinator said it would send")
         give_name(path, target)
@@ -103,7 +103,7 @@ def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, 
 @click.argument("file", metavar="BACKUP", type=click.Path(path_type=Path))
 @click.option(
     "--data",
-    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="DIR",
     required=True,
     help="The directory to be made. Refused when there is something in it.",

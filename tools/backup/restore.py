@@ -53,7 +53,7 @@ def restore(backup: Path, directory: Path, until: Until | None, quick: bool, pro
             _copy(file, made, progress)
         else:
             _replay(file, work, until, quick, progress)
-        whole = verified(made, quick, progress)
+        whole = verified(made, quick, progress, backup)
         give_name(made, directory / DATA_FILE)
     return Whole(directory / DATA_FILE, whole.bytes, whole.head)
 

@@ -37,17 +37,18 @@ class Whole:
     head: SourceHead
 
 
-def verified(file: Path, quick: bool, progress: Progress) -> Whole:
-    """Verify a file. Raises Damaged, and StoreError when it cannot be looked at to its end."""
+def verified(file: Path, quick: bool, progress: Progress, what: object = None) -> Whole:
+    """Verify a file, which messages call `what`. Raises Damaged, and StoreError when it cannot be looked at whole."""
+    what = what or file
     try:
         document = verify_isolated(file, None, quick, progress)
     except Failed as error:
         raise StoreError(str(error)) from error
     if document["outcome"] == Outcome.DAMAGED:
-        raise Damaged(f"{file} is damaged: {_faults(document)}; `eventjobs verify` says all of it")
+        raise Damaged(f"{what} is damaged: {_faults(document)}; `eventjobs verify` says all of it")
     for check in document["checks"]:
         if check["outcome"] == Outcome.UNCHECKED and check["name"] not in MADE_ANEW:
-            raise StoreError(f"{file} could not be verified: {check['name']}: {check['unchecked']}")
+            raise StoreError(f"{what} could not be verified: {check['name']}: {check['unchecked']}")
     with open_source(file) as source:
         return Whole(file, file.stat().st_size, source.head())
 

@@ -217,6 +217,9 @@ class PostgresEngine:
 
     # Housekeeping ---------------------------------------------------------------------------------------------
 
+    def copy(self) -> None:
+        """A database has backups of its own."""
+
     def room_for_new_work(self, size: int = 0) -> bool:
         """The database says when it is full."""
         return True
