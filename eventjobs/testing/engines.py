@@ -29,13 +29,15 @@ class EngineKind:
 
     `indexes` are those of INDEXES that it keeps as tables, to be read like a read model's. Of a durable engine, which
     is the same when it is opened anew, `open_grown` opens it as if the rule of every projection had changed so many
-    times, and `crashed` makes in an empty directory what a crash at this moment would leave.
+    times, and `crashed` makes in an empty directory what a crash at this moment would leave. A `slow` one takes part in
+    fewer of the long runs.
     """
 
     open: Callable[[Path, Sequence[Projection]], Engine]
     indexes: tuple[Projection, ...] = ()
     open_grown: Callable[[Path, int], Engine] | None = None
     crashed: Callable[[Path, Path], None] | None = None
+    slow: bool = False
 
     @property
     def durable(self) -> bool:
@@ -69,5 +71,6 @@ ENGINES: dict[str, EngineKind] = {
         indexes=kept_as_rows(INDEXES),
         open_grown=lambda directory, by: _postgres(directory, newer((*INDEXES, *READ_MODELS), by)),
         crashed=another_place,
+        slow=True,
     ),
 }

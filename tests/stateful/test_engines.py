@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -25,13 +25,16 @@ from eventjobs.domain.retry import Constant
 from eventjobs.projections import READ_MODELS, dead_list, history, listing, stats
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
-from eventjobs.testing.engines import ENGINES
+from eventjobs.testing.engines import ENGINES, EngineKind
 from eventjobs.testing.folding import Fold
 from eventjobs.testing.plain_model import LEASE, STATES, Model
 
 PROFILE = os.environ.get("EVENTJOBS_PROFILE", "quick")
 LIVES = {"quick": (4, 400), "ci": (12, 1_000), "deep": (60, 2_000)}
 """Long lives by profile: how many, and of how many steps."""
+WITH_SLOW_ONES = {"quick": (1, 80), "ci": (4, 200), "deep": (20, 500)}
+"""The same with every engine."""
+FAST = {name: kind for name, kind in ENGINES.items() if not kind.slow}
 
 NAMES = ["a", "a-b", "b"]
 SETTLES = ["complete", "fail", "fail", "die", "release", "renew"]
@@ -59,11 +62,12 @@ tokens = st.sampled_from([0, 0, 0, 0, -1, 1])
 class EnginesAgree(RuleBasedStateMachine):
     """The rules. `sent` are commands as workers and operators made them, each to be delivered now, later, or twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Mapping[str, EngineKind] = FAST) -> None:
         super().__init__()
+        self._engines = engines
         self._directory = tempfile.TemporaryDirectory()
         self._places: dict[str, Path] = {}
-        self._grown = dict.fromkeys(ENGINES, 0)
+        self._grown = dict.fromkeys(engines, 0)
         self.now = b.START
         self.model = Model()
         self.sent: list[tuple[str, str, int, int]] = []
@@ -72,7 +76,7 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @initialize()
     def open_all(self) -> None:
-        for name, kind in ENGINES.items():
+        for name, kind in self._engines.items():
             self._places[name] = self._new_place(name)
             self.drivers[name] = Driver(kind.open(self._places[name], READ_MODELS))
             self.folds[name] = Fold((*kind.indexes, *READ_MODELS))
@@ -250,7 +254,7 @@ class EnginesAgree(RuleBasedStateMachine):
 
     @rule()
     def close_and_open(self):
-        for name, kind in ENGINES.items():
+        for name, kind in self._engines.items():
             if kind.durable:
                 self.drivers[name].engine.close()
                 self._open(name)
@@ -258,7 +262,7 @@ class EnginesAgree(RuleBasedStateMachine):
     @rule(number=st.integers(0, 4))
     def crash(self, number):
         """In the middle of a transaction the process is gone. What it leaves is opened."""
-        for name, kind in ENGINES.items():
+        for name, kind in self._engines.items():
             if kind.crashed is not None:
                 self._append_something(self.drivers[name], number)
                 left = self._new_place(name)
@@ -270,14 +274,14 @@ class EnginesAgree(RuleBasedStateMachine):
     @rule()
     def make_projections_anew(self):
         """As after an update that changed the rule of each: they are folded from the first record."""
-        for name, kind in ENGINES.items():
+        for name, kind in self._engines.items():
             if kind.durable:
                 self.drivers[name].engine.close()
                 self._grown[name] += 1
                 self._open(name)
 
     def _open(self, name: str) -> None:
-        self.drivers[name] = Driver(ENGINES[name].open_grown(self._places[name], self._grown[name]))
+        self.drivers[name] = Driver(self._engines[name].open_grown(self._places[name], self._grown[name]))
 
     # What must hold after each
 
@@ -391,24 +395,35 @@ def _even_steps(machine: EnginesAgree, random: Random) -> dict[Callable[[], None
     return steps
 
 
-@pytest.mark.parametrize("life", range(LIVES[PROFILE][0]))
-def test_long_lives(life):
-    """Hundreds of steps in a row, drawn evenly: left to itself, Hypothesis prefers short lives and much repetition."""
+def _live(machine: EnginesAgree, life: int, steps: int) -> set[str]:
+    """Steps in a row, drawn by the life's number, or anew in the deep profile; the types of event that came up."""
     seed = SystemRandom().randrange(1 << 32) if PROFILE == "deep" else life
-    random, machine = Random(seed), EnginesAgree()
+    random = Random(seed)
     try:
         machine.open_all()
-        for _ in range(LIVES[PROFILE][1]):
-            steps = _even_steps(machine, random)
-            (step,) = random.choices(list(steps), weights=list(steps.values()))
+        for _ in range(steps):
+            choices = _even_steps(machine, random)
+            (step,) = random.choices(list(choices), weights=list(choices.values()))
             step()
             machine.everything_is_as_it_must_be()
-        assert {record.event.type for record in _log(machine.drivers["memory"])[1]} == set(EVENT_TYPES)
+        return {record.event.type for record in _log(machine.drivers["memory"])[1]}
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
     finally:
         machine.teardown()
+
+
+@pytest.mark.parametrize("life", range(LIVES[PROFILE][0]))
+def test_long_lives(life):
+    """Hundreds of steps in a row, drawn evenly: left to itself, Hypothesis prefers short lives and much repetition."""
+    assert _live(EnginesAgree(), life, LIVES[PROFILE][1]) == set(EVENT_TYPES)
+
+
+@pytest.mark.parametrize("life", range(WITH_SLOW_ONES[PROFILE][0]))
+def test_lives_of_every_engine(life):
+    """The same, fewer steps, with the engines that are slow."""
+    assert len(_live(EnginesAgree(ENGINES), life, WITH_SLOW_ONES[PROFILE][1])) > 5
 
 
 TestEnginesAgree = EnginesAgree.TestCase
