@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -28,6 +29,17 @@ def name_variables(command: click.Command) -> None:
 
 def _variable(words: str) -> str:
     return "_".join(["EVENTJOBS", *filter(None, words.split("-"))]).upper()
+
+
+def data_option(command: Command) -> Command:
+    """--data, of the commands that work on the directory of a store while no coordinator runs."""
+    return setting(
+        "--data",
+        type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+        default=Path("eventjobs-data"),
+        show_default="./eventjobs-data",
+        help="Directory of the store.",
+    )(command)
 
 
 def json_option(command: Command) -> Command:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eventjobs.cli import options
+from eventjobs.cli.durations import DURATION
 from eventjobs.cli.signing import checkpoints, signing_options
 from eventjobs.cli.sizes import SIZE
 
@@ -43,6 +44,12 @@ from eventjobs.cli.sizes import SIZE
     is_flag=True,
     help="Use the directory although it is on a remote file system, whose fsync cannot be relied on.",
 )
+@options.setting(
+    "--archive-after",
+    type=DURATION,
+    metavar="DURATION",
+    help="Move records of the log into the archive, sealed files below --data, when they are as old as this: 30d.",
+)
 @signing_options
 @options.log_options
 def serve(
@@ -52,6 +59,7 @@ def serve(
     port_file: Path | None,
     map_size: int | None,
     force_filesystem: bool,
+    archive_after: int | None,
     origin: str | None,
     key_file: Path | None,
     log_level: str,
@@ -69,4 +77,4 @@ def serve(
 
     say = logs.configure(log_level, log_format).write
     notes = checkpoints(origin, key_file)
-    run(Server(data, host, port, port_file, map_size, force_filesystem, notes, say).run())
+    run(Server(data, host, port, port_file, map_size, force_filesystem, archive_after, notes, say).run())

@@ -19,8 +19,8 @@ from eventjobs.cli.signals import StopSignals
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.checkpoint import Checkpoints
-from eventjobs.store.contract import Engine, StoreError
-from eventjobs.store.lmdb import open_engine
+from eventjobs.store.contract import StoreError
+from eventjobs.store.lmdb import LmdbEngine, open_engine
 from eventjobs.store.lmdb.datafile import DATA_FILE
 from eventjobs.store.lmdb.snapshot import in_use
 
@@ -35,7 +35,8 @@ writer gives the interpreter up at each flush and wants it back soon."""
 
 @frozen
 class Server:
-    """What to serve, and where. `map_size` in bytes, None for the engine's default; `notes` writes the log's head.
+    """What to serve, and where. `map_size` in bytes, None for the engine's default; `archive_after` is the age in
+    microseconds at which records go to the archive, None for never; `notes` writes the log's head.
 
     `say` takes lines for people, which must neither stop nor end a coordinator that nobody listens to."""
 
@@ -45,6 +46,7 @@ class Server:
     port_file: Path | None
     map_size: int | None
     force_filesystem: bool
+    archive_after: int | None
     notes: Checkpoints
     say: Callable[[str], None]
 
@@ -77,12 +79,15 @@ class Server:
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error
         try:
-            return await Coordinator.start(engine)
+            coordinator = await Coordinator.start(engine)
         except BaseException:
             engine.close()
             raise
+        if self.archive_after is not None:
+            coordinator.archive(engine, self.archive_after)
+        return coordinator
 
-    def _open(self) -> Engine:
+    def _open(self) -> LmdbEngine:
         size = {} if self.map_size is None else {"map_size": self.map_size}
         return open_engine(self.data, READ_MODELS, force_filesystem=self.force_filesystem, **size)
 

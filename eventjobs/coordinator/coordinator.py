@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import structlog
 
 from eventjobs.coordinator.alarm import Alarm
+from eventjobs.coordinator.archiver import Archiver
 from eventjobs.coordinator.askers import Askers
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
@@ -23,7 +24,7 @@ from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
-from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader
+from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader, SealsLog
 
 MAINTENANCE_SECONDS = 10.0
 DUE_TIMES_MAX = 100
@@ -59,6 +60,7 @@ class Coordinator:
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
         self._maintenance: asyncio.TimerHandle | None = None
+        self._archiver: Archiver | None = None
 
     @classmethod
     async def start(cls, engine: Engine, clock: Clock | None = None, writer: MakeWriter = WriterThread) -> Coordinator:
@@ -73,6 +75,11 @@ class Coordinator:
         coordinator._watch_next_due()
         coordinator._schedule_maintenance()
         return coordinator
+
+    def archive(self, store: SealsLog, age: int) -> None:
+        """From now on, move records out of the live store, which is its engine's, when they reach an age in
+        microseconds."""
+        self._archiver = Archiver(store, age, self.clock, self._commits.between)
 
     @property
     def ready(self) -> bool:
@@ -101,6 +108,8 @@ class Coordinator:
         if self._maintenance is not None:
             self._maintenance.cancel()
         await self._rescuer.stop()
+        if self._archiver is not None:
+            await self._archiver.stop()
         await self._commits.close()
         self._engine.close()
 

@@ -89,6 +89,29 @@ class GroupCommit:
         self._writer.put(request)
         return await request.answer
 
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run the work on the writer thread between two commits, with no transaction open, and return its result.
+
+        Raises what it raises, Unavailable when nothing was done, UnknownOutcome when the store failed: that ends all.
+        """
+        if self._fatal is not None or self._closed:
+            raise Unavailable("shutting_down", "the coordinator is shutting down")
+        answer = self._loop.create_future()
+
+        def task() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except OutcomeUnknown as failure:
+                self._give_up([], failure)
+                error = _unknown(failure)
+            except Exception as failure:  # noqa: BLE001 - it is told to who asked
+                error = failure
+            self._loop.call_soon_threadsafe(_settle, answer, result, error)
+
+        self._writer.put(task)
+        return await answer
+
     def maintain(self) -> None:
         """Have the engine do its housekeeping between two commits."""
         self._writer.put(self._engine.maintain)
@@ -203,14 +226,18 @@ class GroupCommit:
         for request, result, error in answers:
             self._pending -= 1
             self._pending_bytes -= request.size
-            if request.answer.done():  # its caller has left
-                continue
-            if error is None:
-                request.answer.set_result(result)
-            else:
-                request.answer.set_exception(error)
+            _settle(request.answer, result, error)
         if effects is not None:
             self._on_commit(effects)
+
+
+def _settle(answer: asyncio.Future, result: object, error: Exception | None) -> None:
+    if answer.done():  # its caller has left
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)
 
 
 def _unavailable(full: StorageFull) -> Unavailable:

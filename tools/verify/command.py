@@ -31,9 +31,9 @@ EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome
 def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
     """Check that nothing in a store was altered, lost or cut off.
 
-    STORE is a data directory, a copy of its file, or an export; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing
-    in it is changed, and a coordinator may run on it: then a copy is taken first, in the directory for temporary files
-    (TMPDIR).
+    STORE is a data directory, a copy of its file, one file of an archive, or an export; left out, EVENTJOBS_DATA or
+    ./eventjobs-data. Nothing in it is changed, and a coordinator may run on it: then a copy is taken first, in the
+    directory for temporary files (TMPDIR).
 
     Looked at are the file's structure; each record's checksum, place, form and time; the tree over the records, against
     the store's head and, with --from-head, against one that was kept elsewhere; whether each event could happen to its

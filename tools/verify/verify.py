@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from eventjobs.projections import READ_MODELS
+from eventjobs.store.archive import ARCHIVE_DIRECTORY
 from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt, Head, StorageFull
 from eventjobs.store.indexes import INDEXES
@@ -26,6 +27,7 @@ from eventjobs.store.lmdb.snapshot import (
     structural_faults,
 )
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, TREE
+from eventjobs.tools.verify.archive import check_archive, check_file, is_archive_file
 from eventjobs.tools.verify.compare import Comparison, database
 from eventjobs.tools.verify.contents import ContentWalk
 from eventjobs.tools.verify.export import is_export, verify_export
@@ -42,8 +44,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def verify(path: Path, kept_head: Head | None, quick: bool, progress: Progress) -> Report:
-    """Verify the store in a directory, or a copy or an export that is a file. Raises NoStore when there is nothing to
-    verify, and NotAnExport.
+    """Verify the store in a directory; or a copy, an archive file or an export, which are files. Raises NoStore when
+    there is nothing to verify, and NotAnExport.
 
     `quick` looks at checksums, positions and the tree alone. The store of a running coordinator is copied first.
     """
@@ -52,12 +54,19 @@ def verify(path: Path, kept_head: Head | None, quick: bool, progress: Progress) 
         with path.open("rb") as stream:
             verify_export(stream, report, kept_head, quick, progress)
         return report
-    with _standing_still(data_file(path), progress) as file:
+    if is_archive_file(path):
+        if kept_head is not None:
+            raise NoStore(f"{path} is a part of a log; whether a log begins with a head is seen from its store")
+        check_file(path, report, progress)
+        return report
+    own_file = data_file(path)
+    archive = own_file.with_name(ARCHIVE_DIRECTORY)
+    with _standing_still(own_file, progress) as file:
         if not quick:
             progress("structure", 0, 0)
             _check_structure(file, report)
         try:
-            with open_snapshot(file) as snapshot:
+            with open_snapshot(file, archive) as snapshot:
                 _Verification(snapshot, report, kept_head, progress).run(quick)
         except (NoStore, Corrupt) as error:
             if report.checks and report.outcome is Outcome.DAMAGED:
@@ -108,6 +117,7 @@ class _Verification:
         if stored is not None:
             head = stored.head()
             self._report.size, self._report.root = head.size, base64.b64encode(head.root).decode()
+        check_archive(self._snapshot, self._report, quick, self._progress)
         records, tree = self._report.check("records"), self._report.check("tree")
         kept = None if self._kept_head is None else self._report.check("kept head")
         size = None if stored is None else stored.frontier.size

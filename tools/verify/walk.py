@@ -113,6 +113,8 @@ class LogWalk:
         if self._size is None or first > self._size:
             self._check.fault("unreadable", f"from position {first} on the log cannot be read: {error}", first)
             return None
+        if first <= self._snapshot.archived:
+            self._check.fault("archive_damaged", str(error), first)
         found: list[bytes | None] = []
         for position in range(first, min(first + BLOCK, self._size + 1)):
             try:
