@@ -1,0 +1,66 @@
+"""A backup of a store whose oldest records are in an archive is whole by itself."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from eventjobs.cli.main import cli
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.archive.manifest import Manifest, save_manifest
+from eventjobs.store.lmdb import open_engine
+from eventjobs.store.lmdb.snapshot import open_snapshot
+from eventjobs.testing import builders as b
+from eventjobs.testing.driver import Driver
+from eventjobs.testing.past import live
+from eventjobs.testing.processes import CoordinatorProcess
+from eventjobs.tools.source import open_source
+
+MAP_SIZE = 64 << 20
+SEGMENT_LEVEL = 8
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """The directory of a store with a past, most of it in the archive, and the texts of all its records."""
+    data = tmp_path / "data"
+    (data / "archive").mkdir(parents=True)
+    save_manifest(data / "archive", Manifest(SEGMENT_LEVEL))
+    engine = open_engine(data, READ_MODELS, MAP_SIZE, force_filesystem=True)
+    live(Driver(engine))
+    with engine.read() as reader:
+        texts = [reader.record_text(place) for place in range(1, reader.head().size + 1)]
+    while engine.seal(b.at(10**9), lambda: None):
+        pass
+    while engine.empty():
+        pass
+    engine.close()
+    return data, texts
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def test_a_backup_has_the_records_of_the_archive(sealed, tmp_path):
+    """Every text is in the file, which needs no archive; what is restored of it, up to a point too, is sound."""
+    data, texts = sealed
+    with open_snapshot(data) as snapshot:
+        assert snapshot.archived > 0
+    assert run("backup", tmp_path / "b.mdb", "--data", data).exit_code == 0
+    with open_snapshot(tmp_path / "b.mdb") as snapshot:
+        assert snapshot.archived == 0
+    assert run("restore", tmp_path / "b.mdb", "--data", tmp_path / "whole").exit_code == 0
+    assert run("restore", tmp_path / "b.mdb", "--data", tmp_path / "part", "--until", 100).exit_code == 0
+    for directory, wanted in (("whole", texts), ("part", texts[:100])):
+        with open_source(tmp_path / directory) as source:
+            assert [text for _, text in source.texts()] == wanted
+
+
+def test_a_coordinator_that_has_an_archive_sends_the_asker_to_the_directory(sealed, tmp_path):
+    """Over HTTP the file alone would not be whole: it is refused, and nothing is left."""
+    with CoordinatorProcess(tmp_path) as coordinator:
+        refused = run("backup", tmp_path / "b.mdb", "--url", coordinator.url)
+        assert refused.exit_code != 0
+        assert "take the backup there, with --data" in str(refused.exception) + refused.output
+    assert not list(tmp_path.glob("b.mdb*"))
