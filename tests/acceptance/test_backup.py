@@ -15,7 +15,7 @@ from eventjobs.store.lmdb import open_engine
 from eventjobs.testing.ledger import check_integrity, crowd_at
 from eventjobs.testing.processes import CoordinatorProcess, ProgramProcess, wait_for
 
-LOAD = 150
+LOAD = 60
 """Acknowledged requests before the backup."""
 
 
