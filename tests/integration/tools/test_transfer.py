@@ -17,6 +17,8 @@ from click.testing import CliRunner, Result
 from eventjobs.cli import exits
 from eventjobs.cli.main import cli
 from eventjobs.client import BlockingClient
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.archive.manifest import Manifest, save_manifest
 from eventjobs.store.contract import Head
 from eventjobs.store.lmdb import open_engine
 from eventjobs.testing.processes import wait_for
@@ -278,3 +280,15 @@ def test_a_killed_import_is_not_there_and_the_next_one_cleans_up(exported, file,
     run("import", file, "--data", made)
     assert {path.name for path in tmp_path.iterdir()} == {"log.jsonl", "made"}
     run("verify", made)
+
+
+def test_an_archived_store_is_exported_as_any_other(data, exported, tmp_path):
+    """Records that have left the live store for the archive are in the export, at their places."""
+    (data / "archive").mkdir()
+    save_manifest(data / "archive", Manifest(8))
+    engine = open_engine(data, READ_MODELS, force_filesystem=True)
+    while engine.seal(2**62, lambda: None) or engine.empty():
+        pass
+    assert engine.archive.end >= 512
+    engine.close()
+    assert run("export", "--data", data).stdout_bytes == exported
