@@ -41,6 +41,7 @@ COMMANDS = {
     "keygen": ("eventjobs.cli.keygen:keygen", "Make a key to sign the log's head with."),
     "export": ("eventjobs.tools.transfer.command:export_command", "Write the log as lines of JSON."),
     "import": ("eventjobs.tools.transfer.command:import_command", "Make a store of an export."),
+    "compact": ("eventjobs.cli.compact:compact", "Give the room of what is gone back to the disk."),
     "archive": ("eventjobs.cli.archive:archive", "Move old records of the log into the archive."),
     "demo": ("eventjobs.cli.demo.command:demo", "Show on real files that nothing is lost or done twice."),
     "bench": ("eventjobs.tools.bench.command:bench", "Measure the speed of this machine."),
