@@ -55,7 +55,7 @@ class Coordinator:
         self._lease_requests: dict[tuple[str, str], LeaseRequest] = {}
         self._log_watchers: set[asyncio.Future[None]] = set()
         self._full_until = 0.0
-        self._copying = False
+        self._copier: asyncio.Task[object] | None = None
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
@@ -98,6 +98,8 @@ class Coordinator:
     def drain(self) -> None:
         """Take no more commands; long-polls end empty-handed, and what is being written is finished."""
         self.draining = True
+        if self._copier is not None:
+            self._copier.cancel()
         self._waiters.wake_all()
         self._wake_log_watchers()
 
@@ -231,11 +233,14 @@ class Coordinator:
 
     @contextmanager
     def copy(self) -> Iterator[Copy | None]:
-        """What a backup is written from, one at a time; None when the engine cannot be copied. Raises Unavailable."""
+        """What a backup is written from, one at a time; None when the engine cannot be copied. Raises Unavailable.
+
+        The task that writes it is cancelled when the coordinator is told to stop: it may take longer than that waits.
+        """
         self._refuse_when_draining()
-        if self._copying:
+        if self._copier is not None:
             raise Unavailable("overloaded", "a backup is being written; ask again when it is done", COPY_RETRY_SECONDS)
-        self._copying = True
+        self._copier = asyncio.current_task()
         try:
             copy = self._engine.copy()
             try:
@@ -244,7 +249,7 @@ class Coordinator:
                 if copy is not None:
                     copy.close()
         finally:
-            self._copying = False
+            self._copier = None
 
     async def log_moved(self, beyond: int, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""

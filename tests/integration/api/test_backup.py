@@ -58,7 +58,7 @@ async def served(tmp_path) -> AsyncIterator[Served]:
 async def no_copy_is_open(served: Served) -> None:
     """Wait until the coordinator would write another."""
     async with asyncio.timeout(20):
-        while served.coordinator._copying:
+        while served.coordinator._copier is not None:
             await asyncio.sleep(0.01)
 
 
@@ -134,15 +134,16 @@ async def test_a_copy_that_breaks_off_is_not_ended_well(served, monkeypatch):
 
 
 async def test_a_coordinator_that_stops_does_not_wait_for_a_reader(served):
-    """The copy ends with the coordinator, whose store is closed after it."""
+    """The copy ends at once, and does not look like a whole one to its reader; no other is begun."""
     async with served.session.get(served.url + "/backup") as answer:
         begun = time.monotonic()
         served.coordinator.drain()
+        await no_copy_is_open(served)
+        assert time.monotonic() - begun < 10
         async with served.session.get(served.url + "/backup") as other:
             assert (other.status, (await other.json(content_type=None))["code"]) == (503, "shutting_down")
-        answer.close()
-    await no_copy_is_open(served)
-    assert time.monotonic() - begun < 10
+        with pytest.raises(aiohttp.ClientError):
+            await answer.read()
 
 
 async def test_an_engine_without_a_file_says_so(api):
