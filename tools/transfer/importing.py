@@ -7,7 +7,8 @@ from typing import BinaryIO, Protocol
 
 from eventjobs.cli.progress import Tell
 from eventjobs.store.contract import Corrupt, Head
-from eventjobs.store.ingest import Written
+from eventjobs.store.ingest import CHUNK_BYTES, CHUNK_RECORDS, Written
+from eventjobs.tools.source import Entry
 from eventjobs.tools.transfer.walk import ExportBlock
 from eventjobs.tools.verify.export import verify_export
 from eventjobs.tools.verify.report import Outcome, Report
@@ -29,17 +30,39 @@ def import_export(stream: BinaryIO, name: str, target: Target, progress: Tell) -
     Of one that is not, all is looked at, and the target not finished. Raises StoreError: NotAnExport, StorageFull, ...
     """
     report = Report(name)
-    written: Head | None = None
+    batch = Batch(target)
 
     def take(block: ExportBlock) -> None:
-        nonlocal written
         if not any(check.faults_total or check.unchecked for check in report.checks):
-            written = target.take(block.entries)
+            batch.add(block)
 
     walk = verify_export(stream, report, None, False, progress, take)
     if report.outcome is Outcome.SOUND:
-        if written is not None and (written.size, written.root) != (walk.end.size, walk.end.root):
-            raise Corrupt(f"the store that was made has {written.size} records and another root than the export")
         progress("finish", 0, 0)
+        written = batch.write()
+        if (written.size, written.root) != (walk.end.size, walk.end.root):
+            raise Corrupt(f"the store that was made has {written.size} records and another root than the export")
         target.finish()
     return report
+
+
+class Batch:
+    """Blocks that wait to be written together, since each commit waits for the disk."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._entries: list[Entry] = []
+        self._bytes = 0
+
+    def add(self, block: ExportBlock) -> None:
+        """The next block; written when a commit is full."""
+        self._entries += block.entries
+        self._bytes += sum(len(entry.content.text) for entry in block.entries if entry.content is not None)
+        if len(self._entries) >= CHUNK_RECORDS or self._bytes >= CHUNK_BYTES:
+            self.write()
+
+    def write(self) -> Head:
+        """Write what waits; the head after it."""
+        head = self._target.take(self._entries)
+        self._entries, self._bytes = [], 0
+        return head
