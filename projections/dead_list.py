@@ -23,11 +23,15 @@ class DeadList:
     tables = (TABLE,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
-        dead = after.state is State.DEAD
-        if dead == (before is not None and before.state is State.DEAD):
+        dead = _listed(after)
+        if dead == (before is not None and _listed(before)):
             return ()
         spec = after.spec
         return ((TABLE, (spec.queue, spec.kind, spec.position), spec.id.encode() if dead else None),)
+
+
+def _listed(job: Job) -> bool:
+    return job.state is State.DEAD and not job.retired
 
 
 def page(

@@ -1,4 +1,4 @@
-"""Histories: where in the log each job's records lie.
+"""Histories: where in the log each job's records lie, as long as the job is in the live store.
 
 Key: (job id, version). Value: the record's position, 8 bytes big-endian.
 """
@@ -16,13 +16,16 @@ TABLE = Table("history", (Part.UUID, Part.NUMBER))
 
 
 class History:
-    """Keeps one row a record."""
+    """Keeps one row a record; a retired job's rows go."""
 
     name = "history"
     version = 1
     tables = (TABLE,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
+        if after.retired:
+            earlier = range(1, record.version) if not before.retired else ()
+            return [(TABLE, (record.job_id, version), None) for version in earlier]
         return ((TABLE, (record.job_id, record.version), record.position.to_bytes(8)),)
 
 

@@ -16,7 +16,7 @@ TABLE = Table("listing", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER))
 
 
 class Listing:
-    """Keeps one row a job, moved from lane to lane as its state changes."""
+    """Keeps one row a job, moved from lane to lane as its state changes, until the job is retired."""
 
     name = "listing"
     version = 1
@@ -26,8 +26,10 @@ class Listing:
         spec = after.spec
         if before is None:
             return ((TABLE, (spec.queue, spec.kind, after.state, spec.position), spec.id.encode()),)
-        if before.state is after.state:
+        if before.retired or (before.state is after.state and not after.retired):
             return ()
+        if after.retired:
+            return ((TABLE, (spec.queue, spec.kind, before.state, spec.position), None),)
         return (
             (TABLE, (spec.queue, spec.kind, before.state, spec.position), None),
             (TABLE, (spec.queue, spec.kind, after.state, spec.position), spec.id.encode()),

@@ -92,7 +92,7 @@ def counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, .
     event = record.event
     cause = after.death_cause if type(event) is e.JobDied else None
     spec = after.spec
-    moves = _moves(spec.queue, spec.kind, None if before is None else before.state, after.state, event.type, cause)
+    moves = _moves(spec.queue, spec.kind, _shown(before), _shown(after), event.type, cause)
     if type(event) is e.JobLeased:
         return moves + _WAITS.changes(record.time - max(before.run_at, spec.created_at))
     if type(event) in ENDS_OF_RUNS:
@@ -100,16 +100,22 @@ def counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, .
     return moves
 
 
+def _shown(job: Job | None) -> State | None:
+    """The state a job is counted under; None for one that is not there, or is retired."""
+    return None if job is None or job.retired else job.state
+
+
 @lru_cache(MOVES_REMEMBERED)
 def _moves(
-    queue: str, kind: str, old: State | None, new: State, event_type: str, cause: DeathCause | None
+    queue: str, kind: str, old: State | None, new: State | None, event_type: str, cause: DeathCause | None
 ) -> tuple[Change, ...]:
     """The event counted, and the job moved from its old state to its new one."""
     counted = (TOTALS, ("events", event_type) if cause is None else ("deaths", cause), 1)
     if old is new:
         return (counted,)
-    arrives = (JOBS, (queue, kind, new), 1)
-    return (counted, arrives) if old is None else (counted, arrives, (JOBS, (queue, kind, old), -1))
+    arrives = () if new is None else ((JOBS, (queue, kind, new), 1),)
+    leaves = () if old is None else ((JOBS, (queue, kind, old), -1),)
+    return (counted, *arrives, *leaves)
 
 
 class _Durations:

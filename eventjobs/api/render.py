@@ -18,6 +18,7 @@ Document = dict[str, object]
 def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) -> Document:
     """The job with its contents given."""
     spec, lease = job.spec, job.lease
+    erased = {"erased": job.erased} if job.erased else {}
     return {
         "id": spec.id,
         "kind": spec.kind,
@@ -38,6 +39,7 @@ def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) ->
         "created_at": time_text(spec.created_at),
         "updated_at": time_text(job.updated_at),
         "finished_at": None if job.finished_at is None else time_text(job.finished_at),
+        **erased,
     }
 
 

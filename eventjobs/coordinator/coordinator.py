@@ -20,7 +20,7 @@ from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unava
 from eventjobs.coordinator.rescuer import Rescuer
 from eventjobs.coordinator.waiters import Waiter, Waiters
 from eventjobs.coordinator.writer import MakeWriter, WriterThread
-from eventjobs.domain.commands import Command, Enqueue, Lease, content_of
+from eventjobs.domain.commands import Command, Enqueue, Erase, Lease, Retire, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
@@ -206,7 +206,10 @@ class Coordinator:
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
         self._refuse_when_draining()
-        needs = Needs(jobs=tuple(command.job_id for command in commands))
+        needs = Needs(
+            jobs=tuple(command.job_id for command in commands),
+            errors_of=tuple(command.job_id for command in commands if isinstance(command, Erase | Retire)),
+        )
         return await self._write(lambda handler: handler.execute(commands), _size(commands), needs)
 
     async def _expire(self, now: int, limit: int) -> int:

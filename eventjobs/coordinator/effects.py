@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventjobs.domain.events import Event, LeaseExpired
+from eventjobs.domain.events import Event, JobDied, LeaseExpired
 from eventjobs.domain.job import DeathCause, Job
 from eventjobs.domain.rejections import Rejection
 
@@ -29,7 +29,7 @@ class Effects:
     def saw(self, before: Job | None, event: Event, after: Job) -> None:
         """Take note of an appended event."""
         self.appended.append((before, event, after))
-        if type(event) is LeaseExpired or after.death_cause is DeathCause.LEASE_EXPIRED:
+        if type(event) is LeaseExpired or (type(event) is JobDied and event.cause is DeathCause.LEASE_EXPIRED):
             self.silent.add(before.lease.worker)
         if after.waiting:
             if after.run_at <= after.updated_at:

@@ -12,8 +12,19 @@ import attrs
 
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased
-from eventjobs.domain.commands import COORDINATOR, Actor, ActorType, Command, Enqueue, Expire, Lease, content_of
-from eventjobs.domain.decide import KeyHolder, decide
+from eventjobs.domain.commands import (
+    COORDINATOR,
+    Actor,
+    ActorType,
+    Command,
+    Enqueue,
+    Erase,
+    Expire,
+    Lease,
+    Retire,
+    content_of,
+)
+from eventjobs.domain.decide import Holding, KeyHolder, decide
 from eventjobs.domain.events import Event, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
@@ -65,7 +76,7 @@ class Handler:
     def _enqueued(self, command: Enqueue, event: Event | None, held: Job | None) -> Enqueued:
         if event is not None:
             return Enqueued(self._append(None, event, command), True)
-        return Enqueued(self._transaction.job(held.id), False)
+        return Enqueued(self._transaction.kept(held.id), False)
 
     def lease(self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int) -> Leased:
         """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""
@@ -95,8 +106,11 @@ class Handler:
         return [self._execute(self._timely(command)) for command in commands]
 
     def _execute(self, command: Command) -> Job | Rejection:
-        job = self._transaction.job(command.job_id)
-        decision = decide(job, command)
+        job = self._transaction.kept(command.job_id)
+        subject: Job | Holding | None = job
+        if job is not None and isinstance(command, Erase | Retire):
+            subject = Holding(job, self._transaction.errors_of(job.id))
+        decision = decide(subject, command)
         if isinstance(decision, Rejection):
             self._effects.refused.append((command, decision))
             return decision

@@ -31,6 +31,7 @@ class Actor:
 
 
 COORDINATOR = Actor(ActorType.COORDINATOR, "rescuer")
+RETENTION = Actor(ActorType.COORDINATOR, "retention")
 
 
 @frozen(kw_only=True)
@@ -136,7 +137,37 @@ class Requeue:
     actor: Actor
 
 
-Command = Enqueue | Lease | Renew | Complete | Fail | Release | Expire | Cancel | Requeue
+@frozen(kw_only=True)
+class Erase:
+    """Let payload, result and error texts of a finished job be gone. `reason` is an operator's, or a rule's text."""
+
+    job_id: str
+    reason: str | None
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class Retire:
+    """Let a finished job leave the live store, by a rule. Its records stay in the log."""
+
+    job_id: str
+    rule: str
+    now: int
+    actor: Actor
+
+
+@frozen(kw_only=True)
+class ForgetKey:
+    """Let the idempotency key of a finished job be free again, by a rule."""
+
+    job_id: str
+    rule: str
+    now: int
+    actor: Actor
+
+
+Command = Enqueue | Lease | Renew | Complete | Fail | Release | Expire | Cancel | Requeue | Erase | Retire | ForgetKey
 
 
 def content_of(command: Command) -> Content | None:

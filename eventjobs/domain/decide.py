@@ -2,7 +2,8 @@
 
 `decide(job, command)` is pure. It returns the events to append (one, as a command appends at most one event per
 job), an empty tuple when the command has already had its effect and the same answer is due, or a Rejection.
-`job` is None for a job that does not exist. An Enqueue is decided against the holder of its idempotency key.
+`job` is None for a job that does not exist. An Enqueue is decided against the holder of its idempotency key; Erase and
+Retire against a Holding. A retired job is not there for any other command than ForgetKey.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from attrs import frozen
 from eventjobs.domain import commands as c
 from eventjobs.domain import events as e
 from eventjobs.domain.content import Content, without_insignificant_space
-from eventjobs.domain.job import DeathCause, Job, State
+from eventjobs.domain.job import FINISHED, PAYLOAD, ContentRef, DeathCause, Job, State
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
 
@@ -31,9 +32,21 @@ class KeyHolder:
     payload: bytes | None
 
 
-def decide(job: Job | KeyHolder | None, command: c.Command) -> Decision:
+@frozen
+class Holding:
+    """A job, and the positions of all errors of its attempts that the store still has. Erase and Retire need both."""
+
+    job: Job
+    errors: tuple[int, ...]
+
+    @property
+    def retired(self) -> bool:
+        return self.job.retired
+
+
+def decide(job: Job | KeyHolder | Holding | None, command: c.Command) -> Decision:
     """What the command does to the job. See the module's text for the three shapes of the answer."""
-    if job is None and not isinstance(command, c.Enqueue):
+    if not isinstance(command, c.Enqueue) and (job is None or (job.retired and not isinstance(command, c.ForgetKey))):
         return Rejection(Code.JOB_NOT_FOUND, "there is no job with this id")
     return _RULES[type(command)](job, command)
 
@@ -71,8 +84,15 @@ def _same_request(holder: KeyHolder, command: c.Enqueue) -> bool:
         and spec.retry_policy == command.retry_policy
         and spec.asked_run_at == command.run_at
         and spec.asked_delay == command.delay
-        and _same_text(holder.payload, command.payload)
+        and _same_payload(holder, command.payload)
     )
+
+
+def _same_payload(holder: KeyHolder, asked: Content | None) -> bool:
+    """Of an erased payload all that is known is that it was not null."""
+    if PAYLOAD in holder.job.erased:
+        return asked is not None
+    return _same_text(holder.payload, asked)
 
 
 def _same_text(held: bytes | None, asked: Content | None) -> bool:
@@ -155,7 +175,40 @@ def _cancel(job: Job, command: c.Cancel) -> Decision:
 def _requeue(job: Job, command: c.Requeue) -> Decision:
     if job.state is not State.DEAD:
         return Rejection(Code.ILLEGAL_TRANSITION, f"only a dead job can be requeued; this one is {job.state}", job)
+    if PAYLOAD in job.erased:
+        return Rejection(Code.ILLEGAL_TRANSITION, "the job's payload was erased: there is nothing to run", job)
     return (e.JobRequeued(command.now),)
+
+
+def _erase(holding: Holding, command: c.Erase) -> Decision:
+    job = holding.job
+    if job.state not in FINISHED:
+        message = f"only a finished job's contents can be erased; this one is {job.state}: cancel it first"
+        return Rejection(Code.ILLEGAL_TRANSITION, message, job)
+    payload, result = _position(job.spec.payload), _position(job.result)
+    if payload is None and result is None and not holding.errors:
+        return UNCHANGED
+    return (e.ContentsErased(payload, result, holding.errors, command.reason),)
+
+
+def _retire(holding: Holding, command: c.Retire) -> Decision:
+    job = holding.job
+    if job.state not in FINISHED:
+        return Rejection(Code.ILLEGAL_TRANSITION, f"only a finished job can be retired; this one is {job.state}", job)
+    return (e.JobRetired(_position(job.spec.payload), _position(job.result), holding.errors, command.rule),)
+
+
+def _forget_key(job: Job, command: c.ForgetKey) -> Decision:
+    if job.state not in FINISHED:
+        message = f"only a finished job's idempotency key can be forgotten; this one is {job.state}"
+        return Rejection(Code.ILLEGAL_TRANSITION, message, job)
+    if job.spec.idempotency_key is None:
+        return UNCHANGED
+    return (e.IdempotencyKeyForgotten(command.rule),)
+
+
+def _position(ref: ContentRef | None) -> int | None:
+    return None if ref is None else ref.position
 
 
 def _holds_lease(job: Job, token: int) -> bool:
@@ -183,4 +236,7 @@ _RULES: dict[type, Callable[..., Decision]] = {
     c.Expire: _expire,
     c.Cancel: _cancel,
     c.Requeue: _requeue,
+    c.Erase: _erase,
+    c.Retire: _retire,
+    c.ForgetKey: _forget_key,
 }

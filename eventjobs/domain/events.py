@@ -143,6 +143,45 @@ class JobRequeued:
     run_at: int
 
 
+@frozen
+class ContentsErased:
+    """Contents of the job are gone from the store, each named by the position of the event that brought it.
+
+    `reason` is what the operator said, or the text of the rule.
+    """
+
+    type: ClassVar[str] = "contents_erased"
+    format_version: ClassVar[int] = 1
+
+    payload_position: int | None
+    result_position: int | None
+    error_positions: tuple[int, ...]
+    reason: str | None
+
+
+@frozen
+class JobRetired:
+    """The finished job left the live store by a rule, and what contents it still had with it."""
+
+    type: ClassVar[str] = "job_retired"
+    format_version: ClassVar[int] = 1
+
+    payload_position: int | None
+    result_position: int | None
+    error_positions: tuple[int, ...]
+    rule: str
+
+
+@frozen
+class IdempotencyKeyForgotten:
+    """The job's idempotency key is free again, by a rule: whoever enqueues under it gets a new job."""
+
+    type: ClassVar[str] = "idempotency_key_forgotten"
+    format_version: ClassVar[int] = 1
+
+    rule: str
+
+
 Event = (
     JobEnqueued
     | JobLeased
@@ -154,6 +193,9 @@ Event = (
     | JobDied
     | JobCanceled
     | JobRequeued
+    | ContentsErased
+    | JobRetired
+    | IdempotencyKeyForgotten
 )
 
 EVENT_TYPES: dict[str, type] = {cls.type: cls for cls in Event.__args__}
@@ -170,3 +212,9 @@ class Record:
     time: int
     actor: Actor
     event: Event
+
+
+def erased_positions(event: ContentsErased | JobRetired) -> tuple[int, ...]:
+    """The positions whose contents go with the event."""
+    single = (event.payload_position, event.result_position)
+    return (*(position for position in single if position is not None), *event.error_positions)

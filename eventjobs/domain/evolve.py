@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
+
 from eventjobs.domain import events as e
 from eventjobs.domain.content import ContentDigest
-from eventjobs.domain.job import ContentRef, DeathCause, Job, JobSpec, Lapse, Lease, State
+from eventjobs.domain.job import ERROR, PAYLOAD, RESULT, ContentRef, DeathCause, Job, JobSpec, Lapse, Lease, State
 
 
 def evolve(job: Job | None, record: e.Record) -> Job:
@@ -104,6 +106,32 @@ def _requeued(job: Job, record: e.Record, event: e.JobRequeued) -> Job:
     )  # fmt: skip
 
 
+def _erased(job: Job, record: e.Record, event: e.ContentsErased | e.JobRetired) -> Job:
+    """Nothing points at the contents any more; which they were is kept for those who ask."""
+    gone = set(job.erased)
+    gone |= {PAYLOAD} if event.payload_position is not None else set()
+    gone |= {RESULT} if event.result_position is not None else set()
+    gone |= {ERROR} if job.error is not None and job.error.position in event.error_positions else set()
+    return attrs.evolve(
+        job,
+        spec=attrs.evolve(job.spec, payload=None if PAYLOAD in gone else job.spec.payload),
+        version=record.version,
+        result=None if RESULT in gone else job.result,
+        error=None if ERROR in gone else job.error,
+        updated_at=record.time,
+        erased=tuple(name for name in (PAYLOAD, RESULT, ERROR) if name in gone),
+    )
+
+
+def _retired(job: Job, record: e.Record, event: e.JobRetired) -> Job:
+    return attrs.evolve(_erased(job, record, event), retired=True)
+
+
+def _key_forgotten(job: Job, record: e.Record, event: e.IdempotencyKeyForgotten) -> Job:
+    spec = attrs.evolve(job.spec, idempotency_key=None)
+    return attrs.evolve(job, spec=spec, version=record.version, updated_at=record.time)
+
+
 def _ref(record: e.Record, digest: ContentDigest | None) -> ContentRef | None:
     return None if digest is None else ContentRef(record.position, digest.size)
 
@@ -123,4 +151,7 @@ _STEPS: dict[type, Callable[..., Job]] = {
     e.JobDied: _died,
     e.JobCanceled: _canceled,
     e.JobRequeued: _requeued,
+    e.ContentsErased: _erased,
+    e.JobRetired: _retired,
+    e.IdempotencyKeyForgotten: _key_forgotten,
 }

@@ -26,8 +26,14 @@ class State(StrEnum):
     __hash__ = str.__hash__  # Enum's own is a Python function, and states are keys on the hot path
 
 
+FINISHED = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED})
+"""States in which nobody works on a job any more."""
+
 WAITING = frozenset({State.QUEUED, State.FAILED})
 """States from which a job can be leased."""
+
+PAYLOAD, RESULT, ERROR = "payload", "result", "error"
+"""The contents a job may have, as `Job.erased` names them."""
 
 
 class DeathCause(StrEnum):
@@ -50,7 +56,7 @@ class ContentRef:
 
 @frozen
 class JobSpec:
-    """What the producer asked for; never changes.
+    """What the producer asked for. It changes in that an erased payload and a forgotten idempotency key become None.
 
     `position` is that of job_enqueued and so the job's place in the order of arrival. `asked_run_at` and
     `asked_delay` (microseconds) keep the schedule as it was sent, to tell whether a repeated request is the same.
@@ -95,7 +101,9 @@ class Job:
 
     `version` counts its events from 1. `lease` is set exactly while running. `lease_token` only grows. At most one
     of `error` (a content) and `lapse` (a lease that ran out) is set: the last failure. `death_cause` is set
-    exactly while dead.
+    exactly while dead. `erased` names the contents (payload, result, error) of a finished job that are gone; their
+    references are None. A `retired` job has left the live store: all that is left of it is what its idempotency key
+    stands for.
     """
 
     spec: JobSpec
@@ -111,6 +119,8 @@ class Job:
     death_cause: DeathCause | None
     updated_at: int
     finished_at: int | None
+    erased: tuple[str, ...] = ()
+    retired: bool = False
 
     @property
     def id(self) -> str:

@@ -159,7 +159,10 @@ def decode_content(value: bytes) -> Content:
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """A job, flat. A reference to a content is (position, size); a lease (worker, expires_at, duration, leased_at)."""
+    """A job, flat. A reference to a content is (position, size); a lease (worker, expires_at, duration, leased_at).
+
+    The last two are left out of the row of a job that is whole.
+    """
 
     id: str
     position: int
@@ -185,6 +188,8 @@ class _Row(msgspec.Struct, array_like=True):
     death_cause: DeathCause | None
     updated_at: int
     finished_at: int | None
+    erased: tuple[str, ...] = ()
+    retired: bool = False
 
 
 _encode_row = msgspec.msgpack.Encoder().encode
@@ -226,6 +231,7 @@ def encode_job(job: Job) -> bytes:
             job.death_cause,
             job.updated_at,
             job.finished_at,
+            *((job.erased, job.retired) if job.erased or job.retired else ()),
         )
     )
 
@@ -265,4 +271,6 @@ def decode_job(row: bytes) -> Job:
         r.death_cause,
         r.updated_at,
         r.finished_at,
+        r.erased,
+        r.retired,
     )

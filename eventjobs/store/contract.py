@@ -9,7 +9,7 @@ shared one may be away for a while and come back, breaks off a transaction now a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -19,11 +19,15 @@ from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
 from eventjobs.domain.events import Event, Record
-from eventjobs.domain.job import ContentRef, Job
+from eventjobs.domain.job import ContentRef, Job, State
 from eventjobs.domain.projection import Rows
 
 DUE_ROWS_MAX = 1_000
 """Jobs looked at to tell which lanes come due at one time: it is asked on the event loop."""
+
+
+HOLDING, BARE, KEYED = "holding", "bare", "keyed"
+"""What is left of a finished job: it has contents; it has none; its idempotency key, whether it is retired or not."""
 
 
 class StoreError(Exception):
@@ -73,6 +77,16 @@ class Grant:
 
 
 @frozen
+class EndingLane:
+    """Finished jobs that are alike to retention: what is left of them, their state, queue and kind."""
+
+    stage: str
+    state: State
+    queue: str
+    kind: str
+
+
+@frozen
 class LeaseNeed:
     """Candidates that will be asked for, and the lease request whose grants will be looked up (None: of none)."""
 
@@ -85,10 +99,12 @@ class LeaseNeed:
 
 @frozen
 class Needs:
-    """What a transaction will be asked for, said beforehand: jobs by id, holders of idempotency keys, candidates in the
-    order in which they will be asked for, and up to so many jobs whose lease ran out."""
+    """What a transaction will be asked for, said beforehand: jobs by id, retired or not, jobs among them whose errors
+    will be asked for, holders of idempotency keys, candidates in the order in which they will be asked for, and up to
+    so many jobs whose lease ran out."""
 
     jobs: tuple[str, ...] = ()
+    errors_of: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     leases: tuple[LeaseNeed, ...] = ()
     expired: int = 0
@@ -101,6 +117,7 @@ class Needs:
             return needs[0]
         return cls(
             jobs=tuple(job for need in needs for job in need.jobs),
+            errors_of=tuple(job for need in needs for job in need.errors_of),
             keys=tuple(key for need in needs for key in need.keys),
             leases=tuple(lease for need in needs for lease in need.leases),
             expired=sum(need.expired for need in needs),
@@ -124,7 +141,7 @@ class Reader(Rows, Protocol):
     def head(self) -> Head: ...
 
     def job(self, job_id: str) -> Job | None:
-        """The job with this id (canonical lower-case UUID text)."""
+        """The job with this id (canonical lower-case UUID text); None as well for one that is retired."""
 
     def content(self, ref: ContentRef) -> bytes:
         """The text of a content. Raises Corrupt when it is damaged or missing."""
@@ -166,6 +183,12 @@ class Reader(Rows, Protocol):
         Looked at are the pairs that are `wanted`, one after another; no more than `limit` jobs are counted.
         """
 
+    def ending_lanes(self, stage: str) -> Iterator[tuple[EndingLane, int]]:
+        """Every lane of the stage that has jobs, with the earliest time at which one of them finished."""
+
+    def ended(self, lane: EndingLane, until: int, limit: int) -> list[str]:
+        """Ids of up to `limit` jobs of the lane that finished at or before `until`, oldest end first."""
+
 
 class Transaction(Reader, Protocol):
     """The one write transaction. Reads see its own appends."""
@@ -178,7 +201,7 @@ class Transaction(Reader, Protocol):
         (`wanted`), or with a shared store what the store's own clock says, for all coordinators alike."""
 
     def key_holder(self, idempotency_key: str) -> KeyHolder | None:
-        """The job enqueued under the key, with its payload."""
+        """The job enqueued under the key, retired or not, with its payload (None when it was erased)."""
 
     def candidates(self, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int) -> list[Job]:
         """Waiting jobs that are due, best first: priority (high first), then run_at, then position.
@@ -192,10 +215,17 @@ class Transaction(Reader, Protocol):
     def grants(self, worker: str, request_id: str, now: int) -> list[Grant] | None:
         """What the worker's lease request was given, None when it is not remembered."""
 
+    def kept(self, job_id: str) -> Job | None:
+        """The job, also when it is retired and its idempotency key stands for it."""
+
+    def errors_of(self, job_id: str) -> tuple[int, ...]:
+        """Positions of all errors that the job's attempts brought and the store still has, in order."""
+
     def append(
         self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
     ) -> Job:
-        """Append the event to the log and bring every projection up to it; returns the job after it.
+        """Append the event to the log and bring every projection up to it; returns the job after it. Contents that the
+        event erases are gone with it.
 
         `before` is the job as read in this transaction, None for a new one. `now` must not be below `last_time`.
         """

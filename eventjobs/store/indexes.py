@@ -1,4 +1,5 @@
-"""The projections the coordinator decides by: job rows, ready order, lease expiries, idempotency keys, lease requests.
+"""The projections the coordinator decides by: job rows, ready order, lease expiries, idempotency keys, lease requests,
+and the ends of jobs.
 
 Each is a pure fold like any read model; engines with indexes of their own may keep them as columns instead.
 """
@@ -8,15 +9,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
 
-from eventjobs.domain.events import JobEnqueued, JobLeased, Record
-from eventjobs.domain.job import Job
+from eventjobs.domain.events import (
+    AttemptFailed,
+    ContentsErased,
+    IdempotencyKeyForgotten,
+    JobDied,
+    JobEnqueued,
+    JobLeased,
+    JobRequeued,
+    JobRetired,
+    Record,
+)
+from eventjobs.domain.job import FINISHED, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Change, Part, Projection, Rows, Table
 from eventjobs.store.codec import encode_job
+from eventjobs.store.contract import BARE, HOLDING, KEYED, EndingLane
 
 LEASE_REQUEST_MEMORY = LEASE_REQUEST_MEMORY_SECONDS * MICROSECONDS
 DIGESTS_REMEMBERED = 1_024
@@ -36,6 +48,10 @@ LEASE_REQUESTS = Table("lease_requests", (Part.DIGEST,))
 """SHA-256 of worker and request id -> position and time of the request's first grant."""
 LEASE_REQUEST_AGES = Table("lease_request_ages", (Part.NUMBER,))
 """Position of a request's first grant -> its digest: the order in which requests are forgotten."""
+ENDINGS = Table("endings", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER, Part.NUMBER))
+"""(stage/state, queue, kind, finished_at, enqueue position) -> job id: finished jobs by what is left of them."""
+ATTEMPT_ERRORS = Table("attempt_errors", (Part.UUID,))
+"""Job id -> positions of the errors that its attempts brought and the store still has, 8 bytes big-endian each."""
 
 
 @lru_cache(DIGESTS_REMEMBERED)
@@ -45,12 +61,13 @@ def text_digest(*texts: str) -> bytes:
 
 
 class JobRows:
-    """Each job as it stands, by its id."""
+    """Each job as it stands, by its id. A retired one stays as long as its idempotency key does."""
 
     name, version, tables = "jobs", 1, (JOBS,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
-        return ((JOBS, (record.job_id,), encode_job(after)),)
+        gone = after.retired and after.spec.idempotency_key is None
+        return ((JOBS, (record.job_id,), None if gone else encode_job(after)),)
 
 
 class ReadyOrder:
@@ -102,6 +119,8 @@ class IdempotencyKeys:
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         event = record.event
+        if isinstance(event, IdempotencyKeyForgotten):
+            return ((KEYS, (text_digest(before.spec.idempotency_key),), None),)
         if not isinstance(event, JobEnqueued) or event.idempotency_key is None:
             return ()
         return ((KEYS, (text_digest(event.idempotency_key),), record.job_id.encode()),)
@@ -155,5 +174,77 @@ def decode_request(stored: bytes) -> tuple[int, int]:
     return position, time
 
 
-INDEXES: tuple[Projection, ...] = (JobRows(), ReadyOrder(), Expiries(), IdempotencyKeys(), LeaseRequests())
+class Endings:
+    """Finished jobs, oldest end first, for retention: those with contents, those without, and those with a key."""
+
+    name, version, tables = "endings", 1, (ENDINGS, ATTEMPT_ERRORS)
+
+    def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
+        event, key = record.event, (record.job_id,)
+        if after.finished_at is None and not isinstance(event, AttemptFailed | JobRequeued):
+            return ()
+        changes: list[Change] = []
+        brought = isinstance(event, AttemptFailed | JobDied) and event.error is not None
+        erased = isinstance(event, ContentsErased | JobRetired)
+        if brought:
+            others = rows.row(ATTEMPT_ERRORS, key) or b""
+            changes.append((ATTEMPT_ERRORS, key, others + record.position.to_bytes(8)))
+        elif erased and event.error_positions:
+            changes.append((ATTEMPT_ERRORS, key, None))
+        old = _places(before, before is not None and before.finished_at is not None and _holds(rows, before))
+        new = _places(after, brought or (not erased and after.finished_at is not None and _holds(rows, after)))
+        changes += [(ENDINGS, place, None) for place in old if place not in new]
+        changes += [(ENDINGS, place, record.job_id.encode()) for place in new if place not in old]
+        return changes
+
+
+def _holds(rows: Rows, job: Job) -> bool:
+    """Whether the store has a content of the job. Errors of earlier attempts are looked up when there is no other."""
+    return not (
+        job.spec.payload is None
+        and job.result is None
+        and job.error is None
+        and rows.row(ATTEMPT_ERRORS, (job.id,)) is None
+    )
+
+
+def _places(job: Job | None, holds: bool) -> list[tuple[str, str, str, int, int]]:
+    """Where a finished job stands among the others."""
+    if job is None or job.finished_at is None:
+        return []
+    spec = job.spec
+    stages = [] if job.retired else [HOLDING if holds else BARE]
+    if spec.idempotency_key is not None:
+        stages.append(KEYED)
+    return [(f"{stage}/{job.state}", spec.queue, spec.kind, job.finished_at, spec.position) for stage in stages]
+
+
+def attempt_errors(rows: Rows, job_id: str) -> tuple[int, ...]:
+    """Positions of the errors of a job that the store has."""
+    stored = rows.row(ATTEMPT_ERRORS, (job_id,)) or b""
+    return tuple(int.from_bytes(stored[at : at + 8]) for at in range(0, len(stored), 8))
+
+
+def ending_lanes(rows: Rows, stage: str) -> Iterator[tuple[EndingLane, int]]:
+    """See store.contract.Reader."""
+    for state in sorted(FINISHED):
+        for key, _ in rows.heads(ENDINGS, 3, (f"{stage}/{state}",)):
+            yield EndingLane(stage, state, key[1], key[2]), key[3]
+
+
+def ended(rows: Rows, lane: EndingLane, until: int, limit: int) -> list[str]:
+    """See store.contract.Reader."""
+    found = rows.rows(ENDINGS, (f"{lane.stage}/{lane.state}", lane.queue, lane.kind))
+    due = takewhile(lambda row: row[0][3] <= until, found)
+    return [job_id.decode() for _, job_id in islice(due, limit)]
+
+
+INDEXES: tuple[Projection, ...] = (
+    JobRows(),
+    ReadyOrder(),
+    Expiries(),
+    IdempotencyKeys(),
+    LeaseRequests(),
+    Endings(),
+)
 """In the order in which they are brought up to date."""

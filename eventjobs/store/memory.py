@@ -14,15 +14,26 @@ from contextlib import contextmanager
 from attrs import define, field
 
 from eventjobs.domain.commands import Actor
-from eventjobs.domain.content import Content
+from eventjobs.domain.content import Content, ContentDigest
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import Event, JobLeased, Record
+from eventjobs.domain.events import ContentsErased, Event, JobLeased, JobRetired, Record, erased_positions
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import decode_record, encode_record
-from eventjobs.store.contract import DUE_ROWS_MAX, NOTHING, Corrupt, Grant, Head, Needs
+from eventjobs.store.contract import (
+    BARE,
+    DUE_ROWS_MAX,
+    HOLDING,
+    KEYED,
+    NOTHING,
+    Corrupt,
+    EndingLane,
+    Grant,
+    Head,
+    Needs,
+)
 from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
 from eventjobs.store.proofs import ProvesItsLog
@@ -55,7 +66,8 @@ class MemoryReader(ProvesItsLog):
         return Head(self._state.frontier.size, self._state.frontier.root())
 
     def job(self, job_id: str) -> Job | None:
-        return self._state.jobs.get(job_id)
+        job = self._state.jobs.get(job_id)
+        return None if job is None or job.retired else job
 
     def content(self, ref: ContentRef) -> bytes:
         content = self._state.contents.get(ref.position)
@@ -101,6 +113,36 @@ class MemoryReader(ProvesItsLog):
             if other.waiting and other.run_at <= now and _place(other) < place
         )
         return dict(Counter([lane for lane in lanes if wanted(lane)][:limit]))
+
+    def ending_lanes(self, stage: str) -> Iterator[tuple[EndingLane, int]]:
+        first: dict[EndingLane, int] = {}
+        for lane, job in sorted(self._endings(), key=lambda ending: ending[1].finished_at):
+            if lane.stage == stage:
+                first.setdefault(lane, job.finished_at)
+        return iter(sorted(first.items(), key=lambda lane: (lane[0].state, lane[0].queue, lane[0].kind)))
+
+    def ended(self, lane: EndingLane, until: int, limit: int) -> list[str]:
+        jobs = [job for at, job in self._endings() if at == lane and job.finished_at <= until]
+        return [job.id for job in sorted(jobs, key=lambda job: (job.finished_at, job.spec.position))[:limit]]
+
+    def _endings(self) -> Iterator[tuple[EndingLane, Job]]:
+        for job in self._jobs():
+            if job.finished_at is None:
+                continue
+            spec = job.spec
+            if not job.retired:
+                held = job.result is not None or spec.payload is not None or self.errors_of(job.id)
+                yield EndingLane(HOLDING if held else BARE, job.state, spec.queue, spec.kind), job
+            if spec.idempotency_key is not None:
+                yield EndingLane(KEYED, job.state, spec.queue, spec.kind), job
+
+    def errors_of(self, job_id: str) -> tuple[int, ...]:
+        brought = [
+            record.position
+            for record in self.records(0, len(self._state.log))
+            if record.job_id == job_id and isinstance(getattr(record.event, "error", None), ContentDigest)
+        ]
+        return tuple(position for position in brought if position in self._state.contents)
 
     def row(self, table: Table, key: Key) -> Value | None:
         return self._state.rows[table].get(key)
@@ -170,6 +212,9 @@ class MemoryTransaction(MemoryReader):
         ]
         return granted or None
 
+    def kept(self, job_id: str) -> Job | None:
+        return self._state.jobs.get(job_id)
+
     def append(
         self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
     ) -> Job:
@@ -186,7 +231,7 @@ class MemoryTransaction(MemoryReader):
 
     def append_text(self, text: bytes, content: Content | None) -> Record:
         record = record_that_follows(text, len(self._state.log), self._state.last_time)
-        before = self.job(record.job_id)
+        before = self.kept(record.job_id)
         self._take(before, record, text, job_after(before, record), content)
         return record
 
@@ -195,9 +240,14 @@ class MemoryTransaction(MemoryReader):
         state.log.append(text)
         state.frontier.append(leaf_hash(text))
         state.jobs[record.job_id] = after
+        if after.retired and after.spec.idempotency_key is None:
+            del state.jobs[record.job_id]
         state.last_time = record.time
         if content is not None:
             state.contents[record.position] = content
+        if isinstance(record.event, ContentsErased | JobRetired):
+            for position in erased_positions(record.event):
+                state.contents.pop(position, None)
         for model in self._read_models:
             for table, key, value in model.project(self, before, record, after):
                 self._change(table, key, value)

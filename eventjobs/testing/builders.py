@@ -136,6 +136,21 @@ def requeue(job_id: str = JOB_ID, *, now: int = NOW) -> c.Requeue:
     return c.Requeue(job_id=job_id, now=now, actor=OPERATOR_ACTOR)
 
 
+def erase(job_id: str = JOB_ID, *, reason: str | None = None, now: int = NOW) -> c.Erase:
+    """An operator has the job's contents erased."""
+    return c.Erase(job_id=job_id, reason=reason, now=now, actor=OPERATOR_ACTOR)
+
+
+def retire(job_id: str = JOB_ID, *, rule: str = "succeeded 1s", now: int = NOW) -> c.Retire:
+    """A rule of retention takes the job out of the live store."""
+    return c.Retire(job_id=job_id, rule=rule, now=now, actor=c.RETENTION)
+
+
+def forget_key(job_id: str = JOB_ID, *, rule: str = "keys 1s", now: int = NOW) -> c.ForgetKey:
+    """A rule of retention lets the job's idempotency key be free."""
+    return c.ForgetKey(job_id=job_id, rule=rule, now=now, actor=c.RETENTION)
+
+
 def enqueued(
     *,
     kind: str = "email",
@@ -221,3 +236,30 @@ def canceled(*, reason: str | None = None) -> e.JobCanceled:
 def requeued(*, run_at: int = NOW) -> e.JobRequeued:
     """What `requeue()` leads to."""
     return e.JobRequeued(run_at)
+
+
+def erased(
+    *,
+    payload: int | None = 1,
+    result: int | None = None,
+    errors: tuple[int, ...] = (),
+    reason: str | None = None,
+) -> e.ContentsErased:
+    """Contents are gone: of the payload alone, unless more positions are named."""
+    return e.ContentsErased(payload, result, errors, reason)
+
+
+def retired(
+    *,
+    payload: int | None = 1,
+    result: int | None = None,
+    errors: tuple[int, ...] = (),
+    rule: str = "succeeded 1s",
+) -> e.JobRetired:
+    """The job left the live store, its payload with it."""
+    return e.JobRetired(payload, result, errors, rule)
+
+
+def key_forgotten(*, rule: str = "keys 1s") -> e.IdempotencyKeyForgotten:
+    """What `forget_key()` leads to."""
+    return e.IdempotencyKeyForgotten(rule)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from eventjobs.domain.commands import Command, Enqueue
+from eventjobs.domain.commands import Command, Enqueue, Erase, Retire
 from eventjobs.domain.content import Content
-from eventjobs.domain.decide import UNCHANGED, Decision, KeyHolder, decide
-from eventjobs.domain.events import Event, Record
+from eventjobs.domain.decide import UNCHANGED, Decision, Holding, KeyHolder, decide
+from eventjobs.domain.events import ContentsErased, Event, JobRetired, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.rejections import Code, Rejection
@@ -28,13 +28,18 @@ __all__ = ["UNCHANGED", "Decided", "Given", "given"]
 def given(*events: Event, payload: Content | None = PAYLOAD) -> Given:
     """One job's history; no events: no such job.
 
-    An enqueue is asked of the holder of its idempotency key, which is this job; `payload` is what it holds.
+    An enqueue is asked of the holder of its idempotency key, which is this job; `payload` is what it holds. An erasure
+    and a retirement are asked of the job with the errors it still holds.
     """
-    job = None
+    job, errors = None, []
     for version, event in enumerate(events, start=1):
         record = Record(version, JOB_ID, version, at(version - 1), PRODUCER_ACTOR, event)
         job = evolve(job, record)
-    return Given(job, payload)
+        if isinstance(event, ContentsErased | JobRetired):
+            errors.clear()
+        elif getattr(event, "error", None) is not None:
+            errors.append(version)
+    return Given(job, payload, tuple(errors))
 
 
 @frozen
@@ -43,12 +48,15 @@ class Given:
 
     job: Job | None
     payload: Content | None
+    errors: tuple[int, ...]
 
     def when(self, command: Command) -> Decided:
         """Ask for something."""
         subject = self.job
         if isinstance(command, Enqueue) and self.job is not None:
             subject = KeyHolder(self.job, None if self.payload is None else self.payload.text)
+        if isinstance(command, Erase | Retire) and self.job is not None:
+            subject = Holding(self.job, self.errors)
         return Decided(self.job, command, decide(subject, command))
 
 

@@ -43,6 +43,10 @@ EVERY_EVENT = [
     *[b.died(cause=cause, error=None if cause is DeathCause.LEASE_EXPIRED else b.ERROR) for cause in DeathCause],
     b.canceled(reason=ODD),
     b.canceled(),
+    b.erased(payload=1, result=3, errors=(5, 7), reason=ODD),
+    b.erased(payload=None),
+    b.retired(payload=None, rule=ODD),
+    b.key_forgotten(rule=ODD),
     b.requeued(),
 ]
 
@@ -105,7 +109,7 @@ def test_a_record_comes_back_as_it_was_appended(open_engine_again, event):
     engine = open_engine_again([])
     transaction = engine.begin()
     job, job_id, time = None, b.an_id(7), b.at(1)
-    for past in [] if event.type == "job_enqueued" else [b.enqueued(), b.leased()]:
+    for past in [] if event.type == "job_enqueued" else [b.enqueued(idempotency_key="k"), b.leased()]:
         job = transaction.append(job, past, job_id, time, b.PRODUCER_ACTOR, None)
     actor = Actor(ActorType.OPERATOR, ODD)
     after = transaction.append(job, event, job_id, time + 1, actor, None)
@@ -114,7 +118,7 @@ def test_a_record_comes_back_as_it_was_appended(open_engine_again, event):
         expected = Record(after.version, job_id, after.version, time + 1, actor, event)
         assert reader.record(after.version) == expected
         assert reader.records(after.version - 1, 5) == [expected]
-        assert reader.job(job_id) == after
+        assert reader.job(job_id) == (None if after.retired else after)
 
 
 def test_every_event_type_is_tried():

@@ -7,13 +7,24 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventjobs.domain.commands import Command, Renew
+from eventjobs.domain.commands import Command, Erase, ForgetKey, Renew, Retire
 from eventjobs.domain.content import Content
-from eventjobs.domain.decide import decide
-from eventjobs.domain.events import EVENT_TYPES, JobCompleted, JobLeased, Record
+from eventjobs.domain.decide import Holding, decide
+from eventjobs.domain.events import (
+    EVENT_TYPES,
+    AttemptFailed,
+    ContentsErased,
+    IdempotencyKeyForgotten,
+    JobCompleted,
+    JobDied,
+    JobLeased,
+    JobRetired,
+    Record,
+    erased_positions,
+)
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job, State
-from eventjobs.domain.rejections import Rejection
+from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.domain.retry import Constant
 from eventjobs.testing import builders as b
 
@@ -28,6 +39,9 @@ MAKERS = {
     "expire": lambda token, text, duration, flag, now: b.expire(now=now),
     "cancel": lambda token, text, duration, flag, now: b.cancel(now=now),
     "requeue": lambda token, text, duration, flag, now: b.requeue(now=now),
+    "erase": lambda token, text, duration, flag, now: b.erase(now=now),
+    "retire": lambda token, text, duration, flag, now: b.retire(now=now),
+    "forget": lambda token, text, duration, flag, now: b.forget_key(now=now),
 }
 LIKELY = ["lease"] * 25 + ["renew", "fail", "release", "expire", "requeue"] * 10
 """What keeps a job going comes more often, so that long lives are met."""
@@ -60,7 +74,9 @@ def stories() -> st.SearchStrategy:
 def live(story: list[tuple], max_attempts: int) -> list[tuple]:
     """(job before, command, decision, records appended so far, job after) for each command on one job."""
     lived: list[tuple] = []
-    job, records = _obey(None, b.enqueue(max_attempts=max_attempts, retry_policy=Constant(base=1)), [], lived)
+    job, records = _obey(
+        None, b.enqueue(idempotency_key="k", max_attempts=max_attempts, retry_policy=Constant(base=1)), [], lived
+    )
     now = b.START
     for name, gap, offset, text, duration, flag in story:
         now += b.seconds(gap)
@@ -69,9 +85,25 @@ def live(story: list[tuple], max_attempts: int) -> list[tuple]:
     return lived
 
 
+def _subject(job: Job | None, command: Command, records: list[Record]) -> Job | Holding | None:
+    """What a command is decided of: an erasure asks for the errors that were not erased before."""
+    if not isinstance(command, Erase | Retire):
+        return job
+    erased = [record.position for record in records if isinstance(record.event, ContentsErased | JobRetired)]
+    held = [record for record in records if record.position > max(erased, default=0)]
+    return Holding(
+        job,
+        tuple(
+            record.position
+            for record in held
+            if isinstance(record.event, AttemptFailed | JobDied) and record.event.error is not None
+        ),
+    )
+
+
 def _obey(job: Job | None, command: Command, records: list[Record], lived: list[tuple]) -> tuple[Job, list[Record]]:
     """One command decided and, if it has an effect, recorded."""
-    after, decision = job, decide(job, command)
+    after, decision = job, decide(_subject(job, command, records), command)
     if not isinstance(decision, Rejection):
         for event in decision:
             version = 1 if job is None else job.version + 1
@@ -100,10 +132,37 @@ def test_a_command_with_another_token_changes_nothing(story, max_attempts):
 
 @given(stories(), st.integers(1, 4))
 def test_a_job_succeeds_at_most_once_and_stays_as_it_is(story, max_attempts):
-    """After success nothing is ever appended; the result does not change."""
-    records = live(story, max_attempts)[-1][3]
+    """After success only retention appends; the result is there as it was, or gone."""
+    lived = live(story, max_attempts)
+    records = lived[-1][3]
     completions = [record.version for record in records if isinstance(record.event, JobCompleted)]
-    assert completions in ([], [len(records)])
+    assert len(completions) <= 1
+    for record in records[completions[0] :] if completions else []:
+        assert isinstance(record.event, ContentsErased | JobRetired | IdempotencyKeyForgotten)
+    for before, _, _, _, after in lived:
+        if before is not None and before.state is State.SUCCEEDED:
+            assert after.state is State.SUCCEEDED
+            assert after.result == before.result or (after.result is None and "result" in after.erased)
+
+
+@given(stories(), st.integers(1, 4))
+def test_what_is_erased_stays_gone(story, max_attempts):
+    """An erasure takes every content that is left, and names each once; a retired job changes no more."""
+    gone: list[int] = []
+    for before, command, decision, records, after in live(story, max_attempts):
+        if before is not None and before.retired and not isinstance(command, ForgetKey):
+            assert isinstance(decision, Rejection) and decision.code is Code.JOB_NOT_FOUND
+        if isinstance(decision, Rejection) or not decision or not isinstance(decision[0], ContentsErased | JobRetired):
+            continue
+        gone += erased_positions(decision[0])
+        brought = [record.position for record in records if _brings(record)]
+        assert sorted(gone) == brought
+        assert after.spec.payload is None and after.result is None and after.error is None
+
+
+def _brings(record: Record) -> bool:
+    event = record.event
+    return any(getattr(event, name, None) is not None for name in ("payload", "result", "error"))
 
 
 @given(stories(), st.integers(1, 4))
@@ -118,9 +177,9 @@ def test_a_command_appends_one_event_at_most_and_versions_are_gapless(story, max
 @given(stories(), st.integers(1, 4))
 def test_the_same_command_again_has_no_second_effect(story, max_attempts):
     """Repeating any command but a renewal at once appends nothing; a requeue or release is refused instead."""
-    for _, command, decision, _, after in live(story, max_attempts)[1:]:
+    for _, command, decision, records, after in live(story, max_attempts)[1:]:
         if not isinstance(decision, Rejection) and not isinstance(command, Renew):
-            again = decide(after, command)
+            again = decide(_subject(after, command, records), command)
             assert isinstance(again, Rejection) or again == ()
 
 

@@ -64,9 +64,11 @@ class Comparison:
             return False
         if _job_name(key) in self._fold.lost:
             return True
-        if stored is None or not self._fold.unread:
+        if not self._fold.unread:
             return False
         try:
+            if stored is None:  # what could not be read may have retired the job
+                return decode_job(folded).finished_at is not None
             return folded is None or decode_job(stored).version > decode_job(folded).version
         except Corrupt:
             return False

@@ -1,4 +1,8 @@
-"""Payloads, results and errors, each held against the digest in the record that brought it."""
+"""Payloads, results and errors, each held against the digest in the record that brought it.
+
+A content that is not there must have been erased by a later record; one that a record says was erased must not be
+there. Which are absent is remembered in one bit a record.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,32 @@ CONTENT_FIELDS = {e.JobEnqueued: "payload", e.JobCompleted: "result", e.AttemptF
 """The events that may bring a content, and which field of theirs has its digest."""
 
 
+class _Places:
+    """A set of positions, in one bit each up to the highest."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, position: int) -> None:
+        place = position >> 3
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 1 - len(self._bits)))
+        self._bits[place] |= 1 << (position & 7)
+
+    def take(self, position: int) -> bool:
+        """Whether the position was in; it is not any more."""
+        place, bit = position >> 3, 1 << (position & 7)
+        if position < 0 or place >= len(self._bits) or not self._bits[place] & bit:
+            return False
+        self._bits[place] ^= bit
+        return True
+
+    def __iter__(self) -> Iterator[int]:
+        for place, bits in enumerate(self._bits):
+            if bits:
+                yield from (place << 3 | bit for bit in range(8) if bits & 1 << bit)
+
+
 class ContentWalk:
     """Goes through the contents in step with the log: both are ordered by position."""
 
@@ -25,7 +55,10 @@ class ContentWalk:
         """`rows` are keys and values as the store has them."""
         self._rows, self._check = rows, check
         self._row: tuple[bytes, bytes] | None = None
-        self._matching = self._missing = 0
+        self._matching = self._missing = self._erased = 0
+        self._absent = {name: _Places() for name in ("payload", "result", "error")}
+        self._unknown: set[int] = set()
+        """Positions of records that cannot be read."""
         self._broken = False
         self._step()
 
@@ -38,7 +71,9 @@ class ContentWalk:
             self._check.leave("the contents cannot be read to their end")
 
     def record(self, position: int, event: e.Event) -> None:
-        """The next record: its content must be there and be the one it speaks of."""
+        """The next record: its content must be there, or be erased later on, and be the one it speaks of."""
+        if isinstance(event, e.ContentsErased | e.JobRetired):
+            self._erase(position, event)
         if self._broken:
             return
         name = CONTENT_FIELDS.get(type(event))
@@ -48,9 +83,7 @@ class ContentWalk:
             self._stray()
         if self._row is None or self._row[0] != key:
             if digest is not None:
-                self._missing += 1
-                text = f"the {name} of position {position} is missing; no record says that it was erased"
-                self._check.fault("content_missing", text, position)
+                self._absent[name].add(position)
         elif digest is None:
             self._stray()
         else:
@@ -58,19 +91,41 @@ class ContentWalk:
 
     def unknown(self, position: int) -> None:
         """The next record cannot be read: whether it has a content is not known."""
+        self._unknown.add(position)
         key = position_key(position)
         while self._row is not None and self._row[0] < key:
             self._stray()
         if self._row is not None and self._row[0] == key:
             self._step()
 
-    def finish(self) -> None:
-        """After the last record: nothing must be left."""
+    def finish(self, whole: bool) -> None:
+        """After the last record: nothing must be left. In a log that is not `whole` a record may be lost that would say
+        of a content that is not there that it was erased."""
         while self._row is not None:
             self._stray()
+        if not whole and any(any(places) for places in self._absent.values()):
+            self._check.leave("contents that are not there may be erased, as records could not be read")
+            self._absent.clear()
+        for position, name in sorted((place, name) for name, places in self._absent.items() for place in places):
+            self._missing += 1
+            text = f"the {name} of position {position} is missing; no record says that it was erased"
+            self._check.fault("content_missing", text, position)
         self._check.facts = f"the digests of {counted(self._matching, 'content')} match"
+        if self._erased:
+            self._check.facts += f", {self._erased:,} erased"
         if self._missing:
             self._check.facts += f", {self._missing:,} missing"
+
+    def _erase(self, position: int, event: e.ContentsErased | e.JobRetired) -> None:
+        """What an event says is gone must not have been met."""
+        for erased in e.erased_positions(event):
+            if any(places.take(erased) for places in self._absent.values()):
+                self._erased += 1
+            elif not self._broken and erased not in self._unknown:
+                text = (
+                    f"position {position} says that the content of position {erased} was erased, but it was met there"
+                )
+                self._check.fault("content_not_erased", text, position)
 
     def _stray(self) -> None:
         key = self._row[0].hex()

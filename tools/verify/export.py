@@ -94,7 +94,7 @@ def _fold(
         except StorageFull as error:
             events.leave(str(error))
             return
-    content_walk.finish()
+    content_walk.finish(fold.complete)
     if walk.end is not None and fold.complete and fold.last_time != walk.end.time:
         records.fault("head_wrong", "the time in the last line is not that of the newest record")
     read = counted(fold.records - fold.unread, "event")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from eventjobs.domain.events import Event, JobEnqueued, Record
+from eventjobs.domain.events import ContentsErased, Event, JobEnqueued, JobRetired, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Projection
 from eventjobs.store.codec import decode_job, decode_record, encode_job
 from eventjobs.store.contract import Corrupt, StoreError
-from eventjobs.store.indexes import INDEXES, JOBS, KEYS, JobRows, text_digest
+from eventjobs.store.indexes import INDEXES, JOBS, KEYS, JobRows, attempt_errors, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.scratch import Scratch
 from eventjobs.tools.verify.contents import ContentWalk
@@ -22,6 +22,9 @@ from eventjobs.tools.verify.walk import Block
 
 JOBS_IN_MEMORY_MAX = 30_000
 """Jobs that changed lately; the others are in the scratch store."""
+
+ERASING = (ContentsErased, JobRetired)
+"""Events for which the errors of all attempts are asked."""
 
 IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
 """What evolve and projections may run into once an event was let in that cannot have happened."""
@@ -38,6 +41,8 @@ class Fold:
         self.projections = [*(each for each in INDEXES if not isinstance(each, JobRows)), *read_models]
         self.tables = FoldedTables(self.projections, scratch)
         self._jobs: dict[str, Job] = {}
+        self._gone: set[str] = set()
+        """Jobs whose rows went lately; of earlier ones there is no row in the scratch store either."""
         self._spilled = False
         self.records = self.unread = self.last_time = 0
         self.followed = 0
@@ -70,7 +75,8 @@ class Fold:
             fault = None
             try:
                 holder = self._key_holder(event) if type(event) is JobEnqueued else None
-                fault = fault_of(before, record, holder)
+                errors = attempt_errors(self.tables, job_id) if type(event) in ERASING else ()
+                fault = fault_of(before, record, holder, errors)
                 after = evolve(before, record)
                 take(before, record, after)
             except (OutOfBounds, *IMPOSSIBLE) as error:
@@ -78,12 +84,14 @@ class Fold:
                 self._lose(record, before)
                 continue
             jobs[job_id] = after
+            if after.retired:
+                self._retired(after)
             if fault is not None:
                 self._illegal(record, fault)
             if before is None:
                 self.followed += 1
         self.records += len(block.texts)
-        if len(jobs) > JOBS_IN_MEMORY_MAX:
+        if len(jobs) + len(self._gone) > JOBS_IN_MEMORY_MAX:
             self._spill()
         self.tables.settle()
 
@@ -129,14 +137,23 @@ class Fold:
         holder = self.tables.row(KEYS, (text_digest(event.idempotency_key),))
         return None if holder is None else holder.decode()
 
+    def _retired(self, job: Job) -> None:
+        """Of a job that is retired only its key keeps a row."""
+        if job.spec.idempotency_key is None:
+            del self._jobs[job.id]
+            self._gone.add(job.id)
+
     def _recall(self, job_id: str) -> Job | None:
+        if job_id in self._gone:
+            return None
         row = self._scratch.get(JOBS.name, _job_key(job_id))
         return None if row is None else decode_job(row)
 
     def _spill(self) -> None:
         rows = sorted((_job_key(job_id), encode_job(job)) for job_id, job in self._jobs.items())
-        self._scratch.write(JOBS.name, rows)
+        self._scratch.write(JOBS.name, rows, sorted(_job_key(job_id) for job_id in self._gone))
         self._jobs.clear()
+        self._gone.clear()
         self._spilled = True
 
     def job_rows(self) -> Iterator[tuple[bytes, bytes]]:

@@ -21,7 +21,7 @@ from attrs import frozen
 from eventjobs.domain import commands as c
 from eventjobs.domain import events as e
 from eventjobs.domain.content import ContentDigest
-from eventjobs.domain.decide import decide
+from eventjobs.domain.decide import Holding, decide
 from eventjobs.domain.job import DeathCause, Job
 from eventjobs.domain.limits import (
     LEASE_SECONDS_MAX,
@@ -60,17 +60,19 @@ class Recorded:
         return self.recorded
 
 
-def fault_of(job: Job | None, record: e.Record, key_holder: str | None) -> str | None:
+def fault_of(job: Job | None, record: e.Record, key_holder: str | None, errors: tuple[int, ...] = ()) -> str | None:
     """Why this event could not have been decided of the job as it was; None when it could.
 
-    `key_holder` is the id of the job that already has the event's idempotency key. Raises OutOfBounds.
+    `key_holder` is the id of the job that already has the event's idempotency key, `errors` are the positions of the
+    job's errors that were not erased, for an event that erases. Raises OutOfBounds.
     """
     event = record.event
     if type(event) is e.JobEnqueued:
         return _fault_of_enqueue(job, record, event, key_holder)
     if job is None:
         return "there was no such job"
-    decision = decide(job, _COMMANDS[type(event)](job, record, event))
+    subject = Holding(job, errors) if isinstance(event, e.ContentsErased | e.JobRetired) else job
+    decision = decide(subject, _COMMANDS[type(event)](job, record, event))
     if decision == (event,):
         return _BOUNDS[type(event)](job, record, event) if type(event) in _BOUNDS else None
     if isinstance(decision, Rejection):
@@ -181,6 +183,18 @@ def _requeue(job: Job, record: e.Record, event: e.JobRequeued) -> c.Command:
     return c.Requeue(job_id=job.id, now=record.time, actor=record.actor)
 
 
+def _erase(job: Job, record: e.Record, event: e.ContentsErased) -> c.Command:
+    return c.Erase(job_id=job.id, reason=event.reason, now=record.time, actor=record.actor)
+
+
+def _retire(job: Job, record: e.Record, event: e.JobRetired) -> c.Command:
+    return c.Retire(job_id=job.id, rule=event.rule, now=record.time, actor=record.actor)
+
+
+def _forget_key(job: Job, record: e.Record, event: e.IdempotencyKeyForgotten) -> c.Command:
+    return c.ForgetKey(job_id=job.id, rule=event.rule, now=record.time, actor=record.actor)
+
+
 def _fault_of_renewal(job: Job, record: e.Record, event: e.LeaseRenewed) -> str | None:
     if event.expires_at == job.lease.expires_at or RENEWAL_MIN <= event.expires_at - record.time <= RENEWAL_MAX:
         return None
@@ -209,6 +223,9 @@ _COMMANDS: dict[type, Callable[..., c.Command]] = {
     e.JobDied: _die,
     e.JobCanceled: _cancel,
     e.JobRequeued: _requeue,
+    e.ContentsErased: _erase,
+    e.JobRetired: _retire,
+    e.IdempotencyKeyForgotten: _forget_key,
 }
 """How the command that led to an event is made anew."""
 

@@ -167,7 +167,7 @@ class _Verification:
                 events.leave(str(error))
                 jobs.leave(str(error))
                 return
-            content_walk.finish()
+            content_walk.finish(fold.complete and (stored is None or walk.end == stored.frontier.size))
             seen = counted(fold.followed + len(fold.lost), "job")
             read = counted(fold.records - fold.unread, "event")
             events.facts = f"{read} of {seen} held against what could happen then"

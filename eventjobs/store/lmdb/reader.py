@@ -15,8 +15,8 @@ from eventjobs.domain.events import Record
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.projection import Key, Table, Value
 from eventjobs.store.codec import decode_content, decode_job, decode_record, unseal
-from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, Head
-from eventjobs.store.indexes import DUE, EXPIRIES, JOBS
+from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, EndingLane, Head
+from eventjobs.store.indexes import DUE, EXPIRIES, JOBS, ended, ending_lanes
 from eventjobs.store.keys import NUMBER_MAX
 from eventjobs.store.lmdb.search import look_up, seek, seek_below
 from eventjobs.store.lmdb.tables import HEAD_KEY, Tables, node_key, position_key
@@ -62,6 +62,10 @@ class LmdbReader(ProvesItsLog):
         return self.stored_head().head()
 
     def job(self, job_id: str) -> Job | None:
+        job = self._kept(job_id)
+        return None if job is None or job.retired else job
+
+    def _kept(self, job_id: str) -> Job | None:
         row = self.row(JOBS, (job_id,))
         return None if row is None else decode_job(row)
 
@@ -88,9 +92,9 @@ class LmdbReader(ProvesItsLog):
         """From the nearest kept nodes below: at most 128 reads. Raises Corrupt when one of them is missing."""
         above = level % NODE_LEVELS
         kept = level - above
-        return complete_root([self._kept(kept, place) for place in range(index << above, index + 1 << above)])
+        return complete_root([self._node(kept, place) for place in range(index << above, index + 1 << above)])
 
-    def _kept(self, level: int, index: int) -> bytes:
+    def _node(self, level: int, index: int) -> bytes:
         if level == 0:
             text = self.record_text(index + 1)
             if text is None:
@@ -141,6 +145,12 @@ class LmdbReader(ProvesItsLog):
         self, job: Job, wanted: Callable[[tuple[str, str]], bool], now: int, limit: int
     ) -> dict[tuple[str, str], int]:
         return places_ahead(self, job, wanted, now, limit)
+
+    def ending_lanes(self, stage: str) -> Iterator[tuple[EndingLane, int]]:
+        return ending_lanes(self, stage)
+
+    def ended(self, lane: EndingLane, until: int, limit: int) -> list[str]:
+        return ended(self, lane, until, limit)
 
     def row(self, table: Table, key: Key) -> Value | None:
         database, codec = self._tables.by_table[table]

@@ -12,13 +12,13 @@ import structlog
 from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import Event, JobLeased, Record
+from eventjobs.domain.events import ContentsErased, Event, JobLeased, JobRetired, Record, erased_positions
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Projection, Table, Value
 from eventjobs.store.codec import encode_content, encode_record, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
-from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, JobRows, remembered_request, text_digest
+from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, JobRows, attempt_errors, remembered_request, text_digest
 from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
@@ -63,7 +63,9 @@ class LmdbTransaction(LmdbReader):
         job_id = self.row(KEYS, (text_digest(idempotency_key),))
         if job_id is None:
             return None
-        job = self._indexed_job(job_id.decode())
+        job = self.kept(job_id.decode())
+        if job is None:
+            raise Corrupt(f"jobs: an idempotency key names job {job_id.decode()}, which is not there")
         return KeyHolder(job, None if job.spec.payload is None else self.content(job.spec.payload))
 
     def candidates(self, queues: Sequence[str] | None, kinds: Sequence[str] | None, now: int, limit: int) -> list[Job]:
@@ -97,6 +99,12 @@ class LmdbTransaction(LmdbReader):
             yield Grant(record.job_id, event.token)
             position += 1
 
+    def kept(self, job_id: str) -> Job | None:
+        return self._kept(job_id)
+
+    def errors_of(self, job_id: str) -> tuple[int, ...]:
+        return attempt_errors(self, job_id)
+
     def _indexed_job(self, job_id: str) -> Job:
         job = self.job(job_id)
         if job is None:
@@ -120,7 +128,7 @@ class LmdbTransaction(LmdbReader):
 
     def append_text(self, text: bytes, content: Content | None) -> Record:
         record = record_that_follows(text, self._frontier.size, self.last_time)
-        before = self.job(record.job_id)
+        before = self.kept(record.job_id)
         self._take(before, record, text, job_after(before, record), content)
         return record
 
@@ -131,6 +139,9 @@ class LmdbTransaction(LmdbReader):
             self._append(self._tables.log, key, text)
             if content is not None:
                 self._append(self._tables.contents, key, encode_content(content))
+            if isinstance(record.event, ContentsErased | JobRetired):
+                for erased in erased_positions(record.event):
+                    self._txn.delete(position_key(erased), db=self._tables.contents)
             self.project(self._projections, before, record, after)
             if nodes := self._frontier.append(leaf_hash(text)):
                 keep_nodes(self._tables, self._txn, nodes, record.position)

@@ -196,7 +196,7 @@ def test_an_index_that_leads_nowhere_is_found(store):
         with capture_logs() as lines:
             assert asked(store, Question("", ask)) == []
         assert [line["event"] for line in lines] == ["damaged_job_row"]
-    with pytest.raises(Corrupt, match="an index names job"):
+    with pytest.raises(Corrupt, match="key names job"):
         asked(store, Question("", lambda txn: txn.key_holder("key")))
 
 

@@ -48,6 +48,7 @@ def maybe(strategy: st.SearchStrategy) -> st.SearchStrategy:
     return st.none() | strategy
 
 
+POSITIONS = st.lists(COUNT, max_size=3).map(tuple)
 EVENT = st.one_of(
     st.builds(
         e.JobEnqueued,
@@ -71,6 +72,9 @@ EVENT = st.one_of(
     st.builds(e.JobDied, st.sampled_from(j.DeathCause), COUNT, COUNT, maybe(DIGEST)),
     st.builds(e.JobCanceled, maybe(TEXT)),
     st.builds(e.JobRequeued, TIME),
+    st.builds(e.ContentsErased, maybe(COUNT), maybe(COUNT), POSITIONS, maybe(TEXT)),
+    st.builds(e.JobRetired, maybe(COUNT), maybe(COUNT), POSITIONS, TEXT),
+    st.builds(e.IdempotencyKeyForgotten, TEXT),
 )
 RECORD = st.builds(e.Record, COUNT, ID, COUNT, TIME, ACTOR, EVENT)
 
@@ -108,6 +112,8 @@ def jobs(draw: st.DrawFn) -> j.Job:
         draw(maybe(st.sampled_from(j.DeathCause))),
         draw(TIME),
         draw(maybe(TIME)),
+        draw(st.sampled_from([(), (j.PAYLOAD,), (j.PAYLOAD, j.RESULT, j.ERROR)])),
+        draw(st.booleans()),
     )
 
 

@@ -468,7 +468,11 @@ def test_what_a_group_needs_is_said_beforehand(play):
     async def scene(stage):
         commits = stage.group_commit()
         lease = LeaseNeed(None, ("email",), 3, "w", None)
-        needs = [Needs(jobs=("a", "b")), Needs(keys=("k",), leases=(lease,)), Needs(jobs=("a",), expired=5)]
+        needs = [
+            Needs(jobs=("a", "b")),
+            Needs(keys=("k",), leases=(lease,)),
+            Needs(jobs=("a",), errors_of=("a",), expired=5),
+        ]
         stage.engine.close_gate()
         first = asyncio.create_task(commits.run(lambda handler: None))
         await stage.engine.somebody_at_gate()
@@ -476,6 +480,6 @@ def test_what_a_group_needs_is_said_beforehand(play):
         await asyncio.sleep(0)
         stage.engine.open_gate()
         await asyncio.gather(first, *tasks)
-        assert stage.engine.needs[-1] == Needs(("a", "b", "a"), ("k",), (lease,), 5)
+        assert stage.engine.needs[-1] == Needs(("a", "b", "a"), ("a",), ("k",), (lease,), 5)
 
     play(scene)

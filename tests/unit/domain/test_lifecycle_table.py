@@ -47,6 +47,12 @@ SITUATIONS = {
     "canceled:queued": [b.enqueued(), b.canceled()],
     "canceled:running": [*START, b.canceled()],
     "canceled:failed": [*START, b.failed(), b.canceled()],
+    "succeeded:keyed": [b.enqueued(idempotency_key="k"), b.leased(), b.completed()],
+    "succeeded:erased": [*START, b.completed(), b.erased(result=3)],
+    "dead:erased": [*START, b.died(), b.erased(errors=(3,))],
+    "dead:bare": [b.enqueued(payload=None), b.leased(), b.died(), b.erased(payload=None, errors=(3,))],
+    "retired": [*START, b.completed(), b.retired(result=3)],
+    "retired:keyed": [b.enqueued(idempotency_key="k"), b.canceled(), b.retired()],
 }
 
 COMMANDS = {
@@ -65,6 +71,9 @@ COMMANDS = {
     "expire": lambda token: b.expire(),
     "cancel": lambda token: b.cancel(),
     "requeue": lambda token: b.requeue(),
+    "erase": lambda token: b.erase(),
+    "retire": lambda token: b.retire(),
+    "forget": lambda token: b.forget_key(),
 }
 """Commands by column, made with the job's current token. Those with ! ask for something else than was recorded."""
 
@@ -92,6 +101,12 @@ dead:expired        same     reused   not-due held    illegal  requeued
 canceled:queued     same     reused   not-due held    same     illegal
 canceled:running    same     reused   not-due held    same     illegal
 canceled:failed     same     reused   not-due held    same     illegal
+succeeded:keyed     same     reused   not-due held    illegal  illegal
+succeeded:erased    same     reused   not-due held    illegal  illegal
+dead:erased         same     reused   not-due held    illegal  illegal
+dead:bare           same     reused   not-due held    illegal  requeued
+retired             same     reused   absent  absent  absent   absent
+retired:keyed       same     reused   absent  absent  absent   absent
 """
 
 WITH_TOKEN = """
@@ -118,6 +133,44 @@ dead:expired        stale   stale  stale     stale     stale  stale      stale  
 canceled:queued     stale   stale  stale     stale     stale  stale      stale  stale    stale
 canceled:running    stale   stale  stale     stale     stale  stale      stale  stale    stale
 canceled:failed     stale   stale  stale     stale     stale  stale      stale  stale    stale
+succeeded:keyed     stale   stale  same      stale     stale  stale      stale  stale    stale
+succeeded:erased    stale   stale  same      stale     stale  stale      stale  stale    stale
+dead:erased         stale   stale  stale     stale     same   same       stale  stale    stale
+dead:bare           stale   stale  stale     stale     same   same       stale  stale    stale
+retired             absent  absent absent    absent    absent absent     absent absent   absent
+retired:keyed       absent  absent absent    absent    absent absent     absent absent   absent
+"""
+
+RETENTION = """
+situation           erase   retire  forget
+no-job              absent  absent  absent
+queued              illegal illegal illegal
+queued:later        illegal illegal illegal
+queued:released     illegal illegal illegal
+queued:expired      illegal illegal illegal
+queued:requeued     illegal illegal illegal
+running             illegal illegal illegal
+running:lapsed      illegal illegal illegal
+running:renewed     illegal illegal illegal
+running:last        illegal illegal illegal
+running:last:lapsed illegal illegal illegal
+running:again       illegal illegal illegal
+running:requeued    illegal illegal illegal
+failed              illegal illegal illegal
+failed:later        illegal illegal illegal
+succeeded           erased  retired same
+dead:exhausted      erased  retired same
+dead:unwanted       erased  retired same
+dead:expired        erased  retired same
+canceled:queued     erased  retired same
+canceled:running    erased  retired same
+canceled:failed     erased  retired same
+succeeded:keyed     erased  retired forgotten
+succeeded:erased    same    retired same
+dead:erased         same    retired same
+dead:bare           same    retired same
+retired             absent  absent  same
+retired:keyed       absent  absent  forgotten
 """
 
 CODES = {
@@ -140,6 +193,9 @@ EVENTS = {
     "died": "job_died",
     "canceled": "job_canceled",
     "requeued": "job_requeued",
+    "erased": "contents_erased",
+    "retired": "job_retired",
+    "forgotten": "idempotency_key_forgotten",
 }
 
 
@@ -151,7 +207,7 @@ def parsed(table: str) -> dict[tuple[str, str], str]:
     }
 
 
-CELLS = parsed(WITHOUT_TOKEN) | parsed(WITH_TOKEN)
+CELLS = parsed(WITHOUT_TOKEN) | parsed(WITH_TOKEN) | parsed(RETENTION)
 
 
 def decided(situation: str, command: str):
@@ -187,7 +243,9 @@ def test_a_rejection_shows_the_job_as_it_stands(situation):
     """A refusal on the wire carries the job, unchanged."""
     for command in COMMANDS:
         met = decided(situation, command)
-        if isinstance(met.decision, Rejection) and met.decision.code is not Code.NOT_AVAILABLE:
+        if isinstance(met.decision, Rejection) and met.decision.code is Code.JOB_NOT_FOUND:
+            assert met.job.retired and met.decision.job is None
+        elif isinstance(met.decision, Rejection) and met.decision.code is not Code.NOT_AVAILABLE:
             assert met.decision.job is met.job and met.decision.message
 
 

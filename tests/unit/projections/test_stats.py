@@ -20,7 +20,7 @@ def test_nothing_has_happened(ledger):
     assert read.jobs == dict.fromkeys(State, 0)
     assert (read.queues, read.kinds) == ({}, {})
     assert (read.average_wait_seconds, read.average_run_seconds) == (None, None)
-    assert set(read.events.values()) == {0} and len(read.events) == 10
+    assert set(read.events.values()) == {0} and len(read.events) == 13
     assert read.wait_histogram.count == 0 and read.wait_histogram.sum_seconds == 0
 
 
