@@ -8,8 +8,10 @@ import click
 
 from eventjobs.cli import options
 from eventjobs.cli.durations import DURATION
+from eventjobs.cli.rules import RULES
 from eventjobs.cli.signing import checkpoints, signing_options
 from eventjobs.cli.sizes import SIZE
+from eventjobs.domain.retention import Rules
 
 
 @click.command(short_help="Run the coordinator.")
@@ -50,6 +52,13 @@ from eventjobs.cli.sizes import SIZE
     metavar="DURATION",
     help="Move records of the log into the archive, sealed files below --data, when they are as old as this: 30d.",
 )
+@options.setting(
+    "--retain",
+    type=RULES,
+    default="",
+    metavar="RULES",
+    help="How long finished jobs are kept, such as 'succeeded 3d, dead 365d, payloads 7d, keys 30d'; else for ever.",
+)
 @signing_options
 @options.log_options
 def serve(
@@ -60,6 +69,7 @@ def serve(
     map_size: int | None,
     force_filesystem: bool,
     archive_after: int | None,
+    retain: Rules,
     origin: str | None,
     key_file: Path | None,
     log_level: str,
@@ -77,4 +87,4 @@ def serve(
 
     say = logs.configure(log_level, log_format).write
     notes = checkpoints(origin, key_file)
-    run(Server(data, host, port, port_file, map_size, force_filesystem, archive_after, notes, say).run())
+    run(Server(data, host, port, port_file, map_size, force_filesystem, archive_after, notes, say, retain).run())

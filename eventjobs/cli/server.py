@@ -17,6 +17,7 @@ from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.cli import exits
 from eventjobs.cli.signals import StopSignals
 from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.domain.retention import NO_RULES, Rules
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.checkpoint import Checkpoints
 from eventjobs.store.contract import StoreError
@@ -49,6 +50,7 @@ class Server:
     archive_after: int | None
     notes: Checkpoints
     say: Callable[[str], None]
+    retention: Rules = NO_RULES
 
     async def run(self) -> None:
         """Serve until a signal comes. Raises CannotServe at the start, CoordinatorFailed later."""
@@ -79,7 +81,7 @@ class Server:
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error
         try:
-            coordinator = await Coordinator.start(engine)
+            coordinator = await Coordinator.start(engine, retention=self.retention)
         except BaseException:
             engine.close()
             raise

@@ -18,12 +18,14 @@ from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
+from eventjobs.coordinator.retention import Retention
 from eventjobs.coordinator.waiters import Waiter, Waiters
 from eventjobs.coordinator.writer import MakeWriter, WriterThread
 from eventjobs.domain.commands import Command, Enqueue, Erase, Lease, Retire, content_of
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.domain.retention import NO_RULES, Rules
 from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader, SealsLog
 
 MAINTENANCE_SECONDS = 10.0
@@ -42,7 +44,9 @@ class Coordinator:
     Made by `start`. Commands may raise replies.Unavailable (nothing was done) and replies.UnknownOutcome.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, writer: MakeWriter = WriterThread) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, writer: MakeWriter = WriterThread, retention: Rules = NO_RULES
+    ) -> None:
         self.clock = clock
         self.draining = False
         self.askers = Askers(clock.now)
@@ -59,19 +63,27 @@ class Coordinator:
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
+        self._retention = Retention(retention, clock, engine.read, self.execute)
         self._maintenance: asyncio.TimerHandle | None = None
         self._archiver: Archiver | None = None
 
     @classmethod
-    async def start(cls, engine: Engine, clock: Clock | None = None, writer: MakeWriter = WriterThread) -> Coordinator:
-        """A running coordinator over an open engine, which it owns from now on."""
+    async def start(
+        cls,
+        engine: Engine,
+        clock: Clock | None = None,
+        writer: MakeWriter = WriterThread,
+        retention: Rules = NO_RULES,
+    ) -> Coordinator:
+        """A running coordinator over an open engine, which it owns from now on. Without rules nothing is let go."""
         if clock is None:
             with engine.read() as reader:
                 size = reader.head().size
                 newest = reader.record(size) if size else None
             clock = SlewedClock(not_before=newest.time if newest else 0)
-        coordinator = cls(engine, clock, writer)
+        coordinator = cls(engine, clock, writer, retention)
         coordinator._rescuer.begin()
+        coordinator._retention.begin()
         coordinator._watch_next_due()
         coordinator._schedule_maintenance()
         return coordinator
@@ -110,6 +122,7 @@ class Coordinator:
         if self._maintenance is not None:
             self._maintenance.cancel()
         await self._rescuer.stop()
+        await self._retention.stop()
         if self._archiver is not None:
             await self._archiver.stop()
         await self._commits.close()
@@ -292,6 +305,8 @@ class Coordinator:
             self._due_seen = min(self._due_seen, effects.next_due - 1)
             self._due.set(effects.next_due)
         self._rescuer.expect(effects.next_expiry)
+        for _, _, after in effects.appended:
+            self._retention.saw(after)
 
     def _wake_log_watchers(self) -> None:
         for watcher in self._log_watchers:

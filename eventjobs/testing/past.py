@@ -39,11 +39,11 @@ def live(driver: Driver, jobs: int = JOBS, subject: str = "hello") -> None:
         dead = [job for number in range(1, jobs + 1) if (job := find(driver, number)).state == "dead"]
         driver.execute(*[b.requeue(job.id, now=now + b.seconds(61)) for job in dead[::3]])
     driver.lease(b.lease(now=now + b.seconds(62)), limit=3)
-    retain(driver, jobs, now + b.seconds(63))
 
 
-def retain(driver: Driver, jobs: int, now: int) -> None:
-    """Some of the finished jobs lose their contents, their keys, or leave the live store."""
+def retain(driver: Driver, jobs: int = JOBS) -> None:
+    """After `live`: some of the finished jobs lose their contents, their keys, or leave the live store."""
+    now = b.at(10_000)
     finished = [job for number in range(1, jobs + 1) if (job := find(driver, number)).finished_at is not None]
     keyed = [job for job in finished if job.spec.idempotency_key is not None]
     driver.execute(*[b.erase(job.id, reason="asked for", now=now) for job in finished[2::5]])

@@ -20,7 +20,7 @@ from eventjobs.store.contract import Head
 from eventjobs.store.lmdb import LmdbEngine, open_engine
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
-from eventjobs.testing.past import find, live
+from eventjobs.testing.past import JOBS, find, live, retain
 from eventjobs.tools.verify.report import Report
 from eventjobs.tools.verify.verify import verify
 
@@ -109,7 +109,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("template") / "data"
     store = Store(directory)
     with store.engine() as engine:
-        live(Driver(engine))
+        driver = Driver(engine)
+        live(driver)
+        retain(driver)
     return directory
 
 
@@ -119,7 +121,9 @@ def template_with_snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("template") / "data"
     with pytest.MonkeyPatch.context() as patch, Store(directory).engine() as engine:
         patch.setattr(stats_past, "SNAPSHOT_RECORDS", SNAPSHOT_RECORDS)
-        live(Driver(engine))
+        driver = Driver(engine)
+        live(driver)
+        retain(driver)
     return directory
 
 
@@ -150,7 +154,9 @@ def new_store(tmp_path: Path) -> Callable[..., Store]:
     def make(name: str = "other", **more: object) -> Store:
         made = Store(tmp_path / name)
         with made.engine() as engine:
-            live(Driver(engine), **more)
+            driver = Driver(engine)
+            live(driver, **more)
+            retain(driver, more.get("jobs", JOBS))
         return made
 
     return make

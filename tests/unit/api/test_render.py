@@ -152,6 +152,15 @@ EVENTS = [
     ),
     (b.canceled(reason="no"), {"reason": "no"}),
     (b.requeued(), {"run_at": "2026-01-01T00:00:10.000000Z"}),
+    (
+        b.erased(result=3, errors=(5,), reason="no"),
+        {"payload_position": 1, "result_position": 3, "error_positions": [5], "reason": "no"},
+    ),
+    (
+        b.retired(rule="succeeded 3d"),
+        {"payload_position": 1, "result_position": None, "error_positions": [], "rule": "succeeded 3d"},
+    ),
+    (b.key_forgotten(rule="keys 30d"), {"rule": "keys 30d"}),
 ]
 
 

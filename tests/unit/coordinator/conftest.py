@@ -128,9 +128,9 @@ class Stage:
         self.loop.stand_still_while(lambda: self.commits.pending > 0)
         return self.commits
 
-    async def start(self) -> Coordinator:
+    async def start(self, **more: Any) -> Coordinator:
         """A whole coordinator."""
-        self.coordinator = await Coordinator.start(self.engine, self.clock)
+        self.coordinator = await Coordinator.start(self.engine, self.clock, **more)
         self.loop.stand_still_while(lambda: self.coordinator.pending > 0)
         return self.coordinator
 
