@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from eventjobs.domain.content import Content
 from eventjobs.domain.job import Job
@@ -17,6 +18,8 @@ from eventjobs.store.postgres.schema import projection_table
 
 LOG = "INSERT INTO eventjobs.log SELECT %s::bigint + place, value FROM unnest(%s) WITH ORDINALITY AS new(value, place)"
 CONTENTS = "INSERT INTO eventjobs.contents SELECT * FROM unnest(%s, %s)"
+ERASED = "DELETE FROM eventjobs.contents WHERE position = ANY (%s)"
+RETIRED = "DELETE FROM eventjobs.jobs WHERE id = ANY (%s)"
 TREE = "INSERT INTO eventjobs.tree SELECT * FROM unnest(%s, %s, %s)"
 NEW_JOBS = (
     "INSERT INTO eventjobs.jobs "
@@ -57,6 +60,7 @@ class Pending:
         self._first = 0
         self._contents: dict[int, bytes] = {}
         self._nodes: list[Node] = []
+        self._erased: list[int] = []
         self._new: dict[str, Job] = {}
         self._changed: dict[str, Job] = {}
         self._requests: dict[bytes, tuple[int, int]] = {}
@@ -86,6 +90,10 @@ class Pending:
         else:
             self._changed[job.id] = job
 
+    def erase(self, positions: Iterable[int]) -> None:
+        """Contents that are to be gone."""
+        self._erased += positions
+
     def request(self, digest: bytes, position: int, time: int) -> None:
         """The first grant of a lease request."""
         self._requests[digest] = (position, time)
@@ -109,6 +117,8 @@ class Pending:
             found.append((LOG, (self._first - 1, Bytes(self._log))))
         if self._contents:
             found.append((CONTENTS, (Numbers(list(self._contents)), Bytes(list(self._contents.values())))))
+        if self._erased:
+            found.append((ERASED, (Numbers(self._erased),)))
         if self._nodes:
             found.append(_of_tree(self._nodes))
         if self._new:
@@ -117,6 +127,9 @@ class Pending:
         if self._changed:
             jobs = list(self._changed.values())
             found.append((JOBS, (*_states(jobs), len(jobs))))
+        jobs = [*self._new.values(), *self._changed.values()]
+        if gone := [uuid_bytes(job.id) for job in jobs if job.retired and job.spec.idempotency_key is None]:
+            found.append((RETIRED, (Uuids(gone),)))
         lanes = {lane_of(job) for jobs in (self._new, self._changed) for job in jobs.values() if job.waiting}
         if lanes:
             ranks, queues, kinds = zip(*sorted(lanes), strict=True)

@@ -12,7 +12,8 @@ from eventjobs.domain.events import Record
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.projection import Key, Table, Value
 from eventjobs.store.codec import decode_content, decode_job, decode_record, unseal
-from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, Head
+from eventjobs.store.contract import DUE_ROWS_MAX, Corrupt, EndingLane, Head
+from eventjobs.store.indexes import ended, ending_lanes
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.merkle import NODE_LEVELS, Frontier, complete_root, leaf_hash
 from eventjobs.store.postgres.arrays import Numbers, Texts
@@ -97,6 +98,11 @@ class PostgresReader(ProvesItsLog):
         return Head(frontier.size, frontier.root())
 
     def job(self, job_id: str) -> Job | None:
+        job = self.kept(job_id)
+        return None if job is None or job.retired else job
+
+    def kept(self, job_id: str) -> Job | None:
+        """The job, retired or not."""
         key = uuid_bytes(job_id)
         found = self._fetch("SELECT value FROM eventjobs.jobs WHERE id = %s::uuid", (job_id,))
         return decode_job(unseal(key, found[0][0], "jobs")) if found else None
@@ -145,6 +151,12 @@ class PostgresReader(ProvesItsLog):
             if place not in found:
                 raise missing("tree", f"node {place} of level {kept}")
         return complete_root([unseal(node_key(kept, place), found[place], "tree") for place in sorted(found)])
+
+    def ending_lanes(self, stage: str) -> Iterator[tuple[EndingLane, int]]:
+        return ending_lanes(self, stage)
+
+    def ended(self, lane: EndingLane, until: int, limit: int) -> list[str]:
+        return ended(self, lane, until, limit)
 
     def next_due(self, after: int) -> tuple[int, list[tuple[str, str]] | None] | None:
         found = self._fetch(

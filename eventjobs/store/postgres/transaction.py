@@ -8,14 +8,23 @@ from itertools import takewhile
 from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import Event, JobEnqueued, JobLeased, Record
+from eventjobs.domain.events import (
+    ContentsErased,
+    Event,
+    IdempotencyKeyForgotten,
+    JobEnqueued,
+    JobLeased,
+    JobRetired,
+    Record,
+    erased_positions,
+)
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_JOBS_MAX
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.codec import encode_record
 from eventjobs.store.contract import Grant
-from eventjobs.store.indexes import LEASE_REQUEST_MEMORY, text_digest
+from eventjobs.store.indexes import LEASE_REQUEST_MEMORY, attempt_errors, text_digest
 from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.keys import KeyCodec
 from eventjobs.store.merkle import leaf_hash
@@ -63,6 +72,7 @@ class PostgresTransaction(PostgresReader):
         self._jobs: dict[str, Job | None] = loaded.jobs
         self._changed: dict[str, Job] = {}
         self._keys: dict[bytes, str] = {}
+        self._forgotten: set[bytes] = set()
         self._requests: dict[bytes, tuple[int, int]] = {}
         self._contents: dict[int, bytes] = {}
         self._leased: list[Job] = []
@@ -102,7 +112,7 @@ class PostgresTransaction(PostgresReader):
 
     # Reading for decisions ------------------------------------------------------------------------------------
 
-    def job(self, job_id: str) -> Job | None:
+    def kept(self, job_id: str) -> Job | None:
         """Locked; a job that another transaction holds is not waited for, but makes this one be tried again."""
         if job_id in self._jobs:
             return self._jobs[job_id]
@@ -111,12 +121,17 @@ class PostgresTransaction(PostgresReader):
         self._jobs[job_id] = sound_job(found[0][0]) if found else None
         return self._jobs[job_id]
 
+    def errors_of(self, job_id: str) -> tuple[int, ...]:
+        return attempt_errors(self, job_id)
+
     def content(self, ref: ContentRef) -> bytes:
         kept = self._contents.get(ref.position)
         return super().content(ref) if kept is None else kept
 
     def key_holder(self, idempotency_key: str) -> KeyHolder | None:
         digest = text_digest(idempotency_key)
+        if digest in self._forgotten:
+            return None
         if (job_id := self._keys.get(digest)) is not None:
             job = self._jobs[job_id]
             return KeyHolder(job, None if job.spec.payload is None else self.content(job.spec.payload))
@@ -200,7 +215,7 @@ class PostgresTransaction(PostgresReader):
     ) -> Job:
         if now < self.last_time:
             raise ValueError(f"time would go backwards in the log: {now} after {self.last_time}")
-        if before is None and self.job(job_id) is not None:
+        if before is None and self.kept(job_id) is not None:
             raise ValueError(f"job {job_id} exists already")
         version = 1 if before is None else before.version + 1
         record = Record(self._frontier.size + 1, job_id, version, now, actor, event)
@@ -210,7 +225,7 @@ class PostgresTransaction(PostgresReader):
 
     def append_text(self, text: bytes, content: Content | None) -> Record:
         record = record_that_follows(text, self._frontier.size, self.last_time)
-        before = self.job(record.job_id)
+        before = self.kept(record.job_id)
         self._take(before, record, text, job_after(before, record), content)
         return record
 
@@ -231,6 +246,13 @@ class PostgresTransaction(PostgresReader):
         event = record.event
         if type(event) is JobEnqueued and event.idempotency_key is not None:
             self._keys[text_digest(event.idempotency_key)] = record.job_id
+            self._forgotten.discard(text_digest(event.idempotency_key))
+        elif type(event) is IdempotencyKeyForgotten:
+            digest = text_digest(before.spec.idempotency_key)
+            self._keys.pop(digest, None)
+            self._forgotten.add(digest)
+        elif isinstance(event, ContentsErased | JobRetired):
+            self.pending.erase(erased_positions(event))
         elif type(event) is JobLeased:
             self._leased.append(before)
             self._remember_request(event, record)

@@ -151,7 +151,7 @@ def test_what_was_altered_is_named(exported, tmp_path):
     said = refused(tmp_path, changed(place + 1, lines[place + 1].replace(b"hello", b"hullo")))
     assert f"line {place + 1}: the payload of position 1 is not the one recorded: altered" in said
     said = refused(tmp_path, changed(place + 1, b""))
-    assert f"line {place + 1}: the payload of position 1 is missing" in said
+    assert "the payload of position 1 is missing" in said
     said = refused(tmp_path, changed(records[-1], b""))
     whole = len(records)
     assert f"there are {whole - 1:,} records, but the last line says {whole:,}" in said
