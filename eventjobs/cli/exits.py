@@ -24,7 +24,7 @@ MEANINGS = {
     REFUSED: "refused by the coordinator, or failed; verify, backup, restore, rebuild: something is damaged or differs",
     USAGE: "wrong usage; verify, backup, restore, rebuild: it could not be done, or not to its end",
     UNREACHABLE: "no coordinator answers at the URL, or it takes no requests now",
-    CANNOT_SERVE: "serve: the address or the data directory cannot be used",
+    CANNOT_SERVE: "serve: the address or the store cannot be used",
     COORDINATOR_FAILED: "serve: the store failed while running; start it again",
     INTERRUPTED: "interrupted",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from eventjobs.cli import options
 from eventjobs.cli.durations import DURATION
@@ -21,6 +22,17 @@ from eventjobs.domain.retention import Rules
     default=Path("eventjobs-data"),
     show_default="./eventjobs-data",
     help="Directory of the store; made when missing.",
+)
+@options.setting(
+    "--store",
+    metavar="URL",
+    help="PostgreSQL database to use instead, postgresql://USER@HOST/NAME, by any number of coordinators.",
+)
+@options.setting(
+    "--no-notify",
+    is_flag=True,
+    help="With --store: tell the others of no commit, for a pooler that shares connections out by transaction. They "
+    "notice within a second all the same.",
 )
 @options.setting("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @options.setting(
@@ -61,8 +73,12 @@ from eventjobs.domain.retention import Rules
 )
 @signing_options
 @options.log_options
+@click.pass_context
 def serve(
+    context: click.Context,
     data: Path,
+    store: str | None,
+    no_notify: bool,
     host: str,
     port: int,
     port_file: Path | None,
@@ -75,7 +91,7 @@ def serve(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run the coordinator, on a store in a directory.
+    """Run the coordinator, on a store in a directory, or with --store on a database that many coordinators share.
 
     SIGTERM or Ctrl+C stops it in good order: requests that came in are answered, then it exits with 0. A second
     signal ends it at once (130); nothing that was acknowledged is lost either way.
@@ -84,7 +100,22 @@ def serve(
     from eventjobs.cli import logs
     from eventjobs.cli.loop import run
     from eventjobs.cli.server import Server
+    from eventjobs.cli.stores import Database, Directory
 
     say = logs.configure(log_level, log_format).write
     notes = checkpoints(origin, key_file)
-    run(Server(data, host, port, port_file, map_size, force_filesystem, archive_after, notes, say, retain).run())
+    if store is None:
+        place = Directory(data, map_size, force_filesystem)
+    else:
+        _refuse_what_is_for_directories(context, store)
+        place, archive_after = Database(store, notify=not no_notify), None
+    run(Server(place, host, port, port_file, archive_after, notes, say, retain).run())
+
+
+def _refuse_what_is_for_directories(context: click.Context, store: str) -> None:
+    """Raises UsageError for what does not go together. A directory that only the environment names stands back."""
+    if not store.startswith(("postgresql://", "postgres://")):
+        raise click.UsageError("--store takes a URL such as postgresql://user@host/name")
+    for name in ("data", "map_size", "force_filesystem", "archive_after"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for a store in a directory, not for --store")

@@ -16,14 +16,11 @@ from attrs import frozen
 from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.cli import exits
 from eventjobs.cli.signals import StopSignals
+from eventjobs.cli.stores import Store
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.domain.retention import NO_RULES, Rules
-from eventjobs.projections import READ_MODELS
 from eventjobs.store.checkpoint import Checkpoints
 from eventjobs.store.contract import StoreError
-from eventjobs.store.lmdb import LmdbEngine, open_engine
-from eventjobs.store.lmdb.datafile import DATA_FILE
-from eventjobs.store.lmdb.snapshot import in_use
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -36,17 +33,15 @@ writer gives the interpreter up at each flush and wants it back soon."""
 
 @frozen
 class Server:
-    """What to serve, and where. `map_size` in bytes, None for the engine's default; `archive_after` is the age in
-    microseconds at which records go to the archive, None for never; `notes` writes the log's head.
+    """What to serve, and where. `archive_after` is the age in microseconds at which records of a store in a directory
+    go to the archive, None for never; `notes` writes the log's head.
 
     `say` takes lines for people, which must neither stop nor end a coordinator that nobody listens to."""
 
-    data: Path
+    store: Store
     host: str
     port: int
     port_file: Path | None
-    map_size: int | None
-    force_filesystem: bool
     archive_after: int | None
     notes: Checkpoints
     say: Callable[[str], None]
@@ -75,23 +70,19 @@ class Server:
 
     async def _start(self) -> Coordinator:
         try:
-            if not in_use(self.data / DATA_FILE):  # else the port file is that of the coordinator that has it
+            if not self.store.served_by_another():  # else the port file is that of the coordinator that has it
                 self._remove_port_file()
-            engine = self._open()
+            engine = self.store.open()
+            try:
+                coordinator = await Coordinator.start(engine, retention=self.retention)
+            except BaseException:
+                engine.close()
+                raise
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error
-        try:
-            coordinator = await Coordinator.start(engine, retention=self.retention)
-        except BaseException:
-            engine.close()
-            raise
         if self.archive_after is not None:
             coordinator.archive(engine, self.archive_after)
         return coordinator
-
-    def _open(self) -> LmdbEngine:
-        size = {} if self.map_size is None else {"map_size": self.map_size}
-        return open_engine(self.data, READ_MODELS, force_filesystem=self.force_filesystem, **size)
 
     async def _listen(self, runner: web.AppRunner) -> None:
         """Listen, and tell where: on standard error and in the port file."""
@@ -101,7 +92,7 @@ class Server:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
             raise exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}") from error
         addresses = [(address[0], address[1]) for address in runner.addresses]
-        self.say(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.data}\n")
+        self.say(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.store}\n")
         if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
             self.say("eventjobs: warning: no authentication: whoever reaches this address controls the jobs\n")
         if self.port_file is not None:

@@ -110,11 +110,13 @@ class CoordinatorProcess:
     """`eventjobs serve` on a directory and a free port of the loopback interface, ready for requests once made.
 
     `restart` uses the same data and port again, so that clients find it where it was. `environment` is added to this
-    process's own.
+    process's own. `store` is the URL of a database to use instead of a store in the directory.
     """
 
-    def __init__(self, directory: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
-        self.directory = directory
+    def __init__(
+        self, directory: Path, *options: str, environment: Mapping[str, str] | None = None, store: str | None = None
+    ) -> None:
+        self.directory, self._store = directory, store
         self.log = directory / "coordinator.log"
         self._options, self._environment = options, environment
         self._port_file = directory / "port"
@@ -177,7 +179,8 @@ class CoordinatorProcess:
 
     def _start(self) -> ProgramProcess:
         self._port_file.unlink(missing_ok=True)
-        serve = [sys.executable, "-m", "eventjobs", "serve", "--data", str(self.data), "--port", str(self.port)]
+        place = ["--data", str(self.data)] if self._store is None else ["--store", self._store]
+        serve = [sys.executable, "-m", "eventjobs", "serve", *place, "--port", str(self.port)]
         arguments = [*serve, "--port-file", str(self._port_file), *self._options]
         process = ProgramProcess(arguments, self.log, self._environment)
         try:

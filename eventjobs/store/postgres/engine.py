@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 
 from eventjobs.domain.projection import Projection
-from eventjobs.store.contract import NOTHING, Away, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
+from eventjobs.store.contract import NOTHING, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
 from eventjobs.store.indexes import INDEXES, LEASE_REQUEST_MEMORY
 from eventjobs.store.keys import KeyCodec
 from eventjobs.store.postgres.connection import Pool, Session, Statement, meaning
@@ -128,7 +128,10 @@ class PostgresEngine:
             answers = self._session.run(statements)
             return loading.loaded(answers[2:])
         except psycopg.Error as error:
+            broken = not self._session.alive
             self._session.roll_back()
+            if broken:  # it may have been so for long; whether the database is there, a new one will show
+                raise TryAgain(f"the connection to the database broke: {error}") from error
             raise meaning(error) from error
         except BaseException:
             self._session.roll_back()
@@ -148,7 +151,7 @@ class PostgresEngine:
             statements.append((NOTIFY, ()))
         statements.append(("COMMIT", ()))
         if not self._session.alive:
-            raise Away("the connection to the database broke before the commit")
+            raise TryAgain("the connection to the database broke before the commit")
         try:
             self._session.run(statements)
         except psycopg.Error as error:

@@ -5,17 +5,6 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from eventjobs.testing.postgres import OwnServer
-
-
-@pytest.fixture
-def server():
-    """A server that may be stopped and started."""
-    own = OwnServer()
-    own.start()
-    yield own
-    own.remove()
-
 
 def test_each_database_is_its_own(postgres_server):
     """A new database has nothing of another, unless it is made as its copy."""

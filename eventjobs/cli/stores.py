@@ -1,0 +1,86 @@
+"""The store that a coordinator is to serve: a directory of its own, or a database that many share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from attrs import frozen
+
+from eventjobs.cli.exits import CannotServe
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.contract import Engine
+from eventjobs.store.lmdb import open_engine
+from eventjobs.store.lmdb.datafile import DATA_FILE
+from eventjobs.store.lmdb.snapshot import in_use
+
+
+class Store(Protocol):
+    """What can be served. `str` of it says where the data are."""
+
+    def served_by_another(self) -> bool:
+        """Whether a coordinator has it that lets no second one in."""
+
+    def open(self) -> Engine:
+        """Raises StoreError or CannotServe."""
+
+
+@frozen
+class Directory:
+    """A directory of this machine. `map_size` in bytes, None for the engine's default."""
+
+    path: Path
+    map_size: int | None = None
+    force_filesystem: bool = False
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def served_by_another(self) -> bool:
+        return in_use(self.path / DATA_FILE)
+
+    def open(self) -> Engine:
+        size = {} if self.map_size is None else {"map_size": self.map_size}
+        return open_engine(self.path, READ_MODELS, force_filesystem=self.force_filesystem, **size)
+
+
+@frozen
+class Database:
+    """A PostgreSQL database. `notify` has coordinators tell each other of each commit."""
+
+    url: str
+    notify: bool = True
+
+    def __str__(self) -> str:
+        """The address without what may be secret in it."""
+        with _psycopg():
+            from psycopg.conninfo import conninfo_to_dict
+
+        return _address(conninfo_to_dict(self.url))
+
+    def served_by_another(self) -> bool:
+        return False
+
+    def open(self) -> Engine:
+        with _psycopg():
+            from eventjobs.store.postgres import open_engine as open_database
+        return open_database(self.url, READ_MODELS, notify=self.notify)
+
+
+@contextmanager
+def _psycopg() -> Iterator[None]:
+    """Says what to do when the package is not there."""
+    try:
+        yield
+    except ImportError as error:
+        reason = f"a PostgreSQL store needs the package psycopg ({error}): pip install 'eventjobs[postgres]'"
+        raise CannotServe(reason) from error
+
+
+def _address(parts: Mapping[str, object]) -> str:
+    hosts = str(parts.get("host", "localhost")).split(",")
+    ports = str(parts.get("port", "5432")).split(",")
+    places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
+    return f"database {parts.get('dbname', '')} at {','.join(places)}"
