@@ -7,11 +7,14 @@ cut off and comes back with the id of the last event it saw.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from aiohttp import web
 
 from eventjobs.api.render_events import event_text
+from eventjobs.api.view import View
 from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.coordinator.replies import Unavailable
 from eventjobs.domain.limits import STREAM_COMMENT_SECONDS, STREAM_WRITE_SECONDS_MAX
 
 CONTENT_TYPE = "text/event-stream"
@@ -30,7 +33,7 @@ class EventStream:
     async def send(self, request: web.Request) -> web.StreamResponse:
         """Send until the reader is cut off, the limit is reached, or the coordinator drains.
 
-        Raises ConnectionError when the reader has left.
+        It ends as well when a shared store is away. Raises ConnectionError when the reader has left.
         """
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
         await response.prepare(request)
@@ -38,6 +41,8 @@ class EventStream:
             return response
         try:
             await self._follow(response)
+        except Unavailable:
+            return response  # the reader comes back, and is told of it then
         except TimeoutError:
             if request.transport is not None:
                 request.transport.abort()
@@ -47,7 +52,7 @@ class EventStream:
         clock = asyncio.get_running_loop().time
         next_comment = clock() + STREAM_COMMENT_SECONDS
         while self._left != 0:
-            if chunk := self._next_chunk():
+            if chunk := await self._next_chunk():
                 await self._write(response, chunk)
             elif self._coordinator.draining:
                 return
@@ -57,20 +62,13 @@ class EventStream:
                 await self._write(response, COMMENT)
                 next_comment = clock() + STREAM_COMMENT_SECONDS
 
-    def _next_chunk(self) -> bytes:
+    async def _next_chunk(self) -> bytes:
         """The next events as the stream has them; b"" when there are none yet."""
-        with self._coordinator.read() as view:
-            if self._after >= view.head().size:
-                return b""
-            wanted = CHUNK_RECORDS if self._left is None else min(CHUNK_RECORDS, self._left)
-            records = view.records(self._after, wanted)
-            chunk = b"".join(
-                b"id: %d\nevent: %s\ndata: %s\n\n" % (record.position, record.event.type.encode(), event_text(record))
-                for record in records
-            )
-        self._after = records[-1].position
+        wanted = CHUNK_RECORDS if self._left is None else min(CHUNK_RECORDS, self._left)
+        count, chunk = await self._coordinator.look(partial(_chunk, after=self._after, wanted=wanted))
+        self._after += count
         if self._left is not None:
-            self._left -= len(records)
+            self._left -= count
         return chunk
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
@@ -78,3 +76,14 @@ class EventStream:
         async with asyncio.timeout(STREAM_WRITE_SECONDS_MAX):
             await response.write(piece)
         await asyncio.sleep(0)  # a write that does not have to wait would let nobody else in
+
+
+def _chunk(view: View, after: int, wanted: int) -> tuple[int, bytes]:
+    """Up to `wanted` events beyond a position, which follow it without a gap: how many it were, and their text."""
+    if after >= view.head().size:
+        return 0, b""
+    records = view.records(after, wanted)
+    return len(records), b"".join(
+        b"id: %d\nevent: %s\ndata: %s\n\n" % (record.position, record.event.type.encode(), event_text(record))
+        for record in records
+    )

@@ -5,7 +5,7 @@ Totals come from the log and so survive a restart. Gauges of jobs are by queue a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
@@ -18,18 +18,18 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StatsCollector(Collector):
-    """Turns statistics and the log's size, as `read` gives them, into metrics."""
+    """Turns statistics and the log's size into metrics."""
 
-    def __init__(self, read: Callable[[], tuple[Stats, int]]) -> None:
-        self._read = read
+    def __init__(self, stats: Stats, log_size: int) -> None:
+        self._stats, self._log_size = stats, log_size
 
     def describe(self) -> list[Metric]:
-        """Nothing: so registering it reads nothing."""
+        """Nothing: so registering it collects nothing."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, from one reading."""
-        stats, log_size = self._read()
+        """Every metric."""
+        stats, log_size = self._stats, self._log_size
         yield _total("jobs_processed", "Jobs that succeeded.", stats.completed)
         yield _total("jobs_failed", "Attempts that a worker reported as failed.", stats.failed_attempts)
         yield _total("jobs_dead", "Times a job was given up.", stats.died)

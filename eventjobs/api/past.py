@@ -6,6 +6,7 @@ A fold may be long. It is made in short looks at the store; between two of them 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from attrs import frozen
 
@@ -19,6 +20,7 @@ from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.projections import history, stats
+from eventjobs.projections.stats_past import Past
 
 SLICE_RECORDS = 200
 """Records folded in one look: some milliseconds."""
@@ -34,18 +36,16 @@ class PastHead:
 
 async def past_job(coordinator: Coordinator, job_id: str | None, wanted: Point) -> Document:
     """A job as it stood at the point: the fold of its own history. Raises Refused when there was no such job."""
-    with coordinator.read() as view:
-        position = position_at(view, wanted, coordinator.clock.now())
+    now = coordinator.clock.now()
+    position = await coordinator.look(lambda view: position_at(view, wanted, now))
     job, more = None, job_id is not None
     while more:
         await asyncio.sleep(0)
-        with coordinator.read() as view:
-            job, more = _further(view, job_id, job, position)
+        job, more = await coordinator.look(partial(_further, job_id=job_id, job=job, position=position))
     if job is None:
         raise Refused(of_rejection(no_such_job()))
     await asyncio.sleep(0)
-    with coordinator.read() as view:
-        return stored_job(view, job)
+    return await coordinator.look(lambda view: stored_job(view, job))
 
 
 def _further(view: View, job_id: str, job: Job | None, position: int) -> tuple[Job | None, bool]:
@@ -60,13 +60,20 @@ def _further(view: View, job_id: str, job: Job | None, position: int) -> tuple[J
 
 async def past_stats(coordinator: Coordinator, wanted: Point) -> Document:
     """The statistics as they stood at the point, from the last snapshot before it."""
-    with coordinator.read() as view:
-        position = position_at(view, wanted, coordinator.clock.now())
-        past = stats.past(view, position)
+    now = coordinator.clock.now()
+
+    def begin(view: View) -> tuple[int, Past]:
+        position = position_at(view, wanted, now)
+        return position, stats.past(view, position)
+
+    position, past = await coordinator.look(begin)
+
+    def advance(view: View) -> None:
+        stats.advance(past, view, view.records(past.position, min(SLICE_RECORDS, position - past.position)))
+
     while past.position < position:
         await asyncio.sleep(0)
-        with coordinator.read() as view:
-            stats.advance(past, view, view.records(past.position, min(SLICE_RECORDS, position - past.position)))
+        await coordinator.look(advance)
     await asyncio.sleep(0)
-    with coordinator.read() as view:
-        return stats_document(stats.read(past), PastHead(position, view.root(position)))
+    root = await coordinator.look(lambda view: view.root(position))
+    return stats_document(stats.read(past), PastHead(position, root))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from aiohttp import web
 from attrs import frozen
 
@@ -47,11 +49,10 @@ async def requeue_dead(request: web.Request) -> web.Response:
     faults.refuse_if_any()
     coordinator, now = request.app[COORDINATOR], request.app[EDGE].now
     requeued = 0
-    with coordinator.read() as view:
-        pages = _Pages(view.head().size, wanted)
+    pages = _Pages(await coordinator.look(lambda view: view.head().size), wanted)
     while True:
-        with coordinator.read() as view:
-            page = pages.next(view, None if wanted.limit is None else wanted.limit - requeued)
+        most = None if wanted.limit is None else wanted.limit - requeued
+        page = await coordinator.look(partial(pages.next, most=most))
         if not page:
             return answer({"requeued": requeued})
         try:

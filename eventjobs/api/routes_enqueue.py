@@ -65,12 +65,11 @@ async def _enqueued(coordinator: Coordinator, commands: list[Enqueue]) -> list[t
     if not isinstance(replies, BatchRejected) and all(reply.created for reply in replies):
         payloads = (None if command.payload is None else command.payload.text for command in commands)
         return [(reply, new_job(reply.job, payload)) for reply, payload in zip(replies, payloads, strict=True)]
-    with coordinator.read() as view:
-        if isinstance(replies, BatchRejected):
-            raise _key_reused(view, replies, len(commands))
-        if len(replies) > 1 and sum(_content_bytes(reply.job) for reply in replies) > ANSWER_BYTES_MAX:
-            raise _too_much_to_show(replies)
-        return [(reply, stored_job(view, reply.job)) for reply in replies]
+    if isinstance(replies, BatchRejected):
+        raise await coordinator.look(lambda view: _key_reused(view, replies, len(commands)))
+    if len(replies) > 1 and sum(_content_bytes(reply.job) for reply in replies) > ANSWER_BYTES_MAX:
+        raise _too_much_to_show(replies)
+    return await coordinator.look(lambda view: [(reply, stored_job(view, reply.job)) for reply in replies])
 
 
 def _content_bytes(job: Job) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import orjson
 from aiohttp import web
@@ -45,11 +46,14 @@ async def get_job(request: web.Request) -> web.Response:
     job_id = canonical_id(request.match_info["id"])
     if wanted is not None:
         return answer(await past_job(request.app[COORDINATOR], job_id, wanted))
-    with request.app[COORDINATOR].read() as view:
-        job = None if job_id is None else view.job(job_id)
-        if job is None:
-            raise Refused(of_rejection(no_such_job()))
-        return answer(stored_job(view, job))
+    return answer(await request.app[COORDINATOR].look(lambda view: _one(view, job_id)))
+
+
+def _one(view: View, job_id: str | None) -> Document:
+    job = None if job_id is None else view.job(job_id)
+    if job is None:
+        raise Refused(of_rejection(no_such_job()))
+    return stored_job(view, job)
 
 
 async def get_history(request: web.Request) -> web.Response:
@@ -64,12 +68,8 @@ async def get_history(request: web.Request) -> web.Response:
     coordinator = request.app[COORDINATOR]
     events, size = [], ROOM_BESIDE_ITEMS
     while True:
-        with coordinator.read() as view:
-            if job_id is None or view.job(job_id) is None:
-                raise Refused(of_rejection(no_such_job()))
-            wanted = HISTORY_CHUNK if limit is None else min(HISTORY_CHUNK, limit - len(events))
-            positions = history.positions(view, job_id, after + len(events), wanted)
-            chunk = [event_text(view.record(position)) for position in positions]
+        wanted = HISTORY_CHUNK if limit is None else min(HISTORY_CHUNK, limit - len(events))
+        chunk = await coordinator.look(partial(_chunk, job_id=job_id, after=after + len(events), wanted=wanted))
         for event in chunk:
             size += len(event) + 1
             if events and size > ANSWER_BYTES_MAX:
@@ -78,6 +78,13 @@ async def get_history(request: web.Request) -> web.Response:
         if len(chunk) < HISTORY_CHUNK:
             return _events(events)
         await asyncio.sleep(0)
+
+
+def _chunk(view: View, job_id: str | None, after: int, wanted: int) -> list[bytes]:
+    """Up to `wanted` events of the job beyond a version of it."""
+    if job_id is None or view.job(job_id) is None:
+        raise Refused(of_rejection(no_such_job()))
+    return [event_text(view.record(position)) for position in history.positions(view, job_id, after, wanted)]
 
 
 def _events(events: list[bytes]) -> web.Response:
@@ -93,7 +100,7 @@ async def list_jobs(request: web.Request) -> web.Response:
     def page(view: View, below: int | None, limit: int) -> list[tuple[int, str]]:
         return listing.page(view, state=state, kind=kind, queue=queue, below=below, limit=limit)
 
-    return _list("jobs", request, query, faults, page)
+    return await _list("jobs", request, query, faults, page)
 
 
 async def list_dead(request: web.Request) -> web.Response:
@@ -106,7 +113,7 @@ async def list_dead(request: web.Request) -> web.Response:
     def page(view: View, below: int | None, limit: int) -> list[tuple[int, str]]:
         return dead_list.page(view, kind=kind, queue=queue, below=below, limit=limit)
 
-    return _list("dead", request, query, faults, page)
+    return await _list("dead", request, query, faults, page)
 
 
 def _dead(value: object) -> State:
@@ -115,15 +122,18 @@ def _dead(value: object) -> State:
     raise Unfit("can only be dead in this list")
 
 
-def _list(list_name: str, request: web.Request, query: Query, faults: Faults, page: Page) -> web.Response:
+async def _list(list_name: str, request: web.Request, query: Query, faults: Faults, page: Page) -> web.Response:
     """The page a request asks for, and the cursor for the next one."""
     limit = query.read("limit", LIMIT, LIST_LIMIT_DEFAULT)
     below = query.read("cursor", cursor_of(list_name))
     query.end()
     faults.refuse_if_any()
-    with request.app[COORDINATOR].read() as view:
+
+    def look(view: View) -> tuple[list[tuple[int, str]], list[orjson.Fragment]]:
         found = page(view, below, limit + 1)
-        jobs = _as_fit(view, found[:limit])
+        return found, _as_fit(view, found[:limit])
+
+    found, jobs = await request.app[COORDINATOR].look(look)
     cursor = cursor_text(list_name, found[len(jobs) - 1][0]) if len(jobs) < len(found) else None
     return answer({"jobs": jobs, "next_cursor": cursor})
 

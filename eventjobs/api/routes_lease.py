@@ -30,5 +30,4 @@ async def lease(request: web.Request) -> web.Response:
         wait=asked.wait,
         still_wanted=lambda: not client_has_gone(request),
     )
-    with coordinator.read() as view:
-        return answer({"jobs": [stored_job(view, job) for job in jobs]})
+    return answer({"jobs": await coordinator.look(lambda view: [stored_job(view, job) for job in jobs])})

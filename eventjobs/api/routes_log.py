@@ -10,9 +10,11 @@ from eventjobs.api.event_stream import CONTENT_TYPE, EventStream
 from eventjobs.api.faults import Faults, Unfit
 from eventjobs.api.keys import COORDINATOR
 from eventjobs.api.query import Query
+from eventjobs.api.render import Document
 from eventjobs.api.render_events import event_text, head_document
 from eventjobs.api.routes_jobs import LIMIT
 from eventjobs.api.values import POSITION
+from eventjobs.api.view import View
 from eventjobs.domain.limits import LIST_LIMIT_DEFAULT
 
 LAST_ID_HEADER = "Last-Event-ID"
@@ -31,11 +33,13 @@ async def get_events(request: web.Request) -> web.StreamResponse:
         stream = EventStream(request.app[COORDINATOR], after if last_seen is None else last_seen, limit)
         return await stream.send(request)
     faults.refuse_if_any()
-    with request.app[COORDINATOR].read() as view:
-        head = view.head()
-        records = view.records(after, limit or LIST_LIMIT_DEFAULT) if after < head.size else []
-        events = [orjson.Fragment(event_text(record)) for record in records]
-    return answer({"events": events, "head": head_document(head)})
+    return answer(await request.app[COORDINATOR].look(lambda view: _stretch(view, after, limit or LIST_LIMIT_DEFAULT)))
+
+
+def _stretch(view: View, after: int, limit: int) -> Document:
+    head = view.head()
+    records = view.records(after, limit) if after < head.size else []
+    return {"events": [orjson.Fragment(event_text(record)) for record in records], "head": head_document(head)}
 
 
 def _last_seen(request: web.Request, faults: Faults) -> int | None:

@@ -21,8 +21,7 @@ async def get_head(request: web.Request) -> web.Response:
     Query(request, faults).end()
     faults.refuse_if_any()
     notes = request.app[NOTES]
-    with request.app[COORDINATOR].read() as view:
-        head = view.head()
+    head = await request.app[COORDINATOR].look(lambda view: view.head())
     note = notes.note(head)
     if CONTENT_TYPE in request.headers.get("Accept", ""):
         return answer({**head_document(head), "origin": notes.origin, "note": note})
@@ -36,8 +35,7 @@ async def get_proof(request: web.Request) -> web.Response:
     position, old_size, size = (query.read(name, POSITION) for name in ("position", "from", "size"))
     query.end()
     faults.refuse_if_any()
-    with request.app[COORDINATOR].read() as view:
-        return answer(_proof(view, position, old_size, size, faults))
+    return answer(await request.app[COORDINATOR].look(lambda view: _proof(view, position, old_size, size, faults)))
 
 
 def _proof(view: View, position: int | None, old_size: int | None, size: int | None, faults: Faults) -> Document:

@@ -30,18 +30,14 @@ async def get_stats(request: web.Request) -> web.Response:
     faults.refuse_if_any()
     if wanted is not None:
         return answers.answer(await past_stats(request.app[COORDINATOR], wanted))
-    with request.app[COORDINATOR].read() as view:
-        return answers.answer(stats_document(stats.read(view), view.head()))
+    numbers, head = await request.app[COORDINATOR].look(lambda view: (stats.read(view), view.head()))
+    return answers.answer(stats_document(numbers, head))
 
 
 async def get_metrics(request: web.Request) -> web.Response:
     """The same for Prometheus."""
-
-    def read() -> tuple[stats.Stats, int]:
-        with request.app[COORDINATOR].read() as view:
-            return stats.read(view), view.head().size
-
-    return web.Response(body=metrics_text(StatsCollector(read)), headers={"Content-Type": CONTENT_TYPE})
+    numbers, size = await request.app[COORDINATOR].look(lambda view: (stats.read(view), view.head().size))
+    return web.Response(body=metrics_text(StatsCollector(numbers, size)), headers={"Content-Type": CONTENT_TYPE})
 
 
 async def get_health(request: web.Request) -> web.Response:

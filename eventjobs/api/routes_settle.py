@@ -96,8 +96,7 @@ async def _one(request: web.Request, read: Read, *, operator: bool) -> web.Respo
     (reply,) = await _replies(coordinator, [sent])
     if isinstance(reply, Rejection):
         raise Refused(of_rejection(reply))
-    with coordinator.read() as view:
-        return answer(stored_job(view, reply))
+    return answer(await coordinator.look(lambda view: stored_job(view, reply)))
 
 
 def _read(read: Read, item: Members, job_id: str | None, now: int, actor: Actor, edge: Edge) -> Sent:

@@ -14,7 +14,6 @@ from eventjobs.api.routes_settle import canonical_id, no_such_job
 from eventjobs.api.view import View
 from eventjobs.api.wire_time import time_text
 from eventjobs.coordinator.askers import Asked
-from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.domain.job import Job, State
 
 AHEAD_MAX = 10_000
@@ -36,17 +35,21 @@ async def get_why(request: web.Request) -> web.Response:
     faults.refuse_if_any()
     job_id = canonical_id(request.match_info["id"])
     coordinator = request.app[COORDINATOR]
-    with coordinator.read() as view:
+    now, lately, since = coordinator.clock.now(), coordinator.askers.lately(), coordinator.askers.since
+
+    def look(view: View) -> Document:
         job = None if job_id is None else view.job(job_id)
         if job is None:
             raise Refused(of_rejection(no_such_job()))
-        return answer(why(view, job, coordinator))
+        return why(view, job, now, lately, since)
+
+    return answer(await coordinator.look(look))
 
 
-def why(view: View, job: Job, coordinator: Coordinator) -> Document:
-    """Why the job is not running, as the coordinator sees it now."""
-    now, lease = coordinator.clock.now(), job.lease
-    lately = coordinator.askers.lately()
+def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Document:
+    """Why the job is not running, as it seems to a coordinator that was asked for jobs `lately`: all who asked since a
+    time."""
+    lease = job.lease
     lane = (job.spec.queue, job.spec.kind)
     takers = [asked for asked in lately if asked.wants(lane)]
     ahead = None
@@ -77,7 +80,7 @@ def why(view: View, job: Job, coordinator: Coordinator) -> Document:
         "finished_at": None if job.finished_at is None else time_text(job.finished_at),
         "death_cause": None if job.death_cause is None else job.death_cause.value,
         "ahead": None if ahead is None else _ahead(ahead),
-        "asked": _asked(takers if takers else lately, bool(takers), coordinator.askers.since),
+        "asked": _asked(takers if takers else lately, bool(takers), since),
     }
 
 

@@ -16,9 +16,12 @@ from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
-from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Unavailable
+from eventjobs.coordinator.looking import Looking, Question
+from eventjobs.coordinator.neighbours import Neighbours
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, StoreAway, Unavailable
 from eventjobs.coordinator.rescuer import Rescuer
 from eventjobs.coordinator.retention import Retention
+from eventjobs.coordinator.store_time import StoreTime
 from eventjobs.coordinator.waiters import Waiter, Waiters
 from eventjobs.coordinator.writer import MakeWriter, WriterThread
 from eventjobs.domain.commands import Command, Enqueue, Erase, Lease, Retire, content_of
@@ -26,7 +29,16 @@ from eventjobs.domain.job import Job
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.domain.retention import NO_RULES, Rules
-from eventjobs.store.contract import NOTHING, Copy, Engine, LeaseNeed, Needs, Reader, SealsLog
+from eventjobs.store.contract import (
+    NOTHING,
+    Copy,
+    Engine,
+    LeaseNeed,
+    Needs,
+    Reader,
+    SealsLog,
+    SharedEngine,
+)
 
 MAINTENANCE_SECONDS = 10.0
 DUE_TIMES_MAX = 100
@@ -63,7 +75,9 @@ class Coordinator:
         self._due = Alarm(clock, self._jobs_came_due)
         self._due_seen = clock.now()
         self._rescuer = Rescuer(self._expire, clock, self._next_expiry)
-        self._retention = Retention(retention, clock, engine.read, self.execute)
+        self._looking = Looking(engine)
+        self._neighbours: Neighbours | None = None
+        self._retention = Retention(retention, clock, self.look, self.execute)
         self._maintenance: asyncio.TimerHandle | None = None
         self._archiver: Archiver | None = None
 
@@ -75,16 +89,34 @@ class Coordinator:
         writer: MakeWriter = WriterThread,
         retention: Rules = NO_RULES,
     ) -> Coordinator:
-        """A running coordinator over an open engine, which it owns from now on. Without rules nothing is let go."""
+        """A running coordinator over an open engine, which it owns from now on. Without rules nothing is let go.
+
+        `clock` is for engines that are not shared; a shared one tells the time itself.
+        """
+        if engine.shared:
+            return await cls._start_shared(engine, writer, retention)
         if clock is None:
             with engine.read() as reader:
                 size = reader.head().size
                 newest = reader.record(size) if size else None
             clock = SlewedClock(not_before=newest.time if newest else 0)
         coordinator = cls(engine, clock, writer, retention)
-        coordinator._rescuer.begin()
+        await coordinator._rescuer.begin()
         coordinator._retention.begin()
         coordinator._watch_next_due()
+        coordinator._schedule_maintenance()
+        return coordinator
+
+    @classmethod
+    async def _start_shared(cls, engine: SharedEngine, writer: MakeWriter, retention: Rules) -> Coordinator:
+        """Raises Away when the store cannot be reached."""
+        pulse = await asyncio.to_thread(engine.pulse)
+        time = StoreTime(pulse.time)
+        coordinator = cls(engine, SlewedClock(wall=time.wall), writer, retention)
+        coordinator._neighbours = Neighbours(engine, time, coordinator._store_moved, coordinator._rescuer.spare)
+        await coordinator._rescuer.begin()
+        coordinator._retention.begin()
+        coordinator._neighbours.begin()
         coordinator._schedule_maintenance()
         return coordinator
 
@@ -96,7 +128,11 @@ class Coordinator:
     @property
     def ready(self) -> bool:
         """Whether it takes commands and, as far as is known, can write them."""
-        return not (self.draining or self._failure.done() or self._loop.time() < self._full_until)
+        return not (self.draining or self._failure.done() or self._away or self._loop.time() < self._full_until)
+
+    @property
+    def _away(self) -> bool:
+        return self._neighbours is not None and self._neighbours.away
 
     @property
     def pending(self) -> int:
@@ -125,14 +161,17 @@ class Coordinator:
         await self._retention.stop()
         if self._archiver is not None:
             await self._archiver.stop()
+        if self._neighbours is not None:
+            await self._neighbours.stop()
         await self._commits.close()
+        await self._looking.close()
         self._engine.close()
 
     # Commands -------------------------------------------------------------------------------------------------
 
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
-        self._refuse_when_draining()
+        self._refuse_at_the_door()
         keys = tuple(command.idempotency_key for command in commands if command.idempotency_key is not None)
         reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands), Needs(keys=keys))
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
@@ -154,7 +193,7 @@ class Coordinator:
         `still_wanted` is asked just before each attempt: nothing is leased for a caller who has gone. A request whose
         id is under way already gets the answer of that one.
         """
-        self._refuse_when_draining()
+        self._refuse_at_the_door()
         self.askers.note(command.worker, queues, kinds)
         deadline = self._loop.time() + wait / MICROSECONDS
         name = None if command.request_id is None else (command.worker, command.request_id)
@@ -203,7 +242,8 @@ class Coordinator:
         kinds: Sequence[str] | None,
         max_jobs: int,
     ) -> Leased:
-        """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next."""
+        """One attempt. If it fails, or takes jobs of other lanes only, the job it was woken for is left to the next.
+        One that found jobs nobody had been told of wakes two more, as there may be others."""
         woken_for = waiter.about_to_try()
         used = False
         needs = Needs(leases=(LeaseNeed(queues, kinds, max_jobs, command.worker, command.request_id),))
@@ -214,11 +254,11 @@ class Coordinator:
             return leased
         finally:
             if woken_for is not None and not used:
-                self._waiters.offer({woken_for: 1})
+                self._waiters.offer({woken_for: 2 if woken_for == waiter.choice else 1})
 
     async def execute(self, commands: Sequence[Command]) -> list[Job | Rejection]:
         """Decide each command alone, in order, in one commit: the job after it, or why nothing happened."""
-        self._refuse_when_draining()
+        self._refuse_at_the_door()
         needs = Needs(
             jobs=tuple(command.job_id for command in commands),
             errors_of=tuple(command.job_id for command in commands if isinstance(command, Erase | Retire)),
@@ -232,19 +272,25 @@ class Coordinator:
         """Run the work in the next commit, and remember for a while when the store has no room."""
         try:
             return await self._commits.run(work, size, needs)
+        except StoreAway:
+            self._neighbours.store_is_away()
+            raise
         except Unavailable as error:
             if error.code == Code.STORAGE_FULL:
                 self._full_until = self._loop.time() + FULL_SECONDS
             raise
 
-    def _refuse_when_draining(self) -> None:
+    def _refuse_at_the_door(self) -> None:
         if self.draining:
             raise Unavailable("shutting_down", "the coordinator is shutting down")
+        if self._away:
+            raise StoreAway("it did not answer lately")
 
     # Reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> AbstractContextManager[Reader]:
-        """A consistent view for a short read, never held across an await."""
+        """A consistent view for a short read, never held across an await. Where reading waits for a network, `look` is
+        for the event loop."""
         return self._engine.read()
 
     @contextmanager
@@ -253,7 +299,7 @@ class Coordinator:
 
         The task that writes it is cancelled when the coordinator is told to stop: it may take longer than that waits.
         """
-        self._refuse_when_draining()
+        self._refuse_at_the_door()
         if self._copier is not None:
             raise Unavailable("overloaded", "a backup is being written; ask again when it is done", COPY_RETRY_SECONDS)
         self._copier = asyncio.current_task()
@@ -267,27 +313,34 @@ class Coordinator:
         finally:
             self._copier = None
 
+    async def look(self, question: Question[T]) -> T:
+        """The answer to a question about one consistent view. Raises Unavailable when a shared store gives none now."""
+        if self._away:
+            raise StoreAway("it did not answer lately")
+        try:
+            return await self._looking.look(question)
+        except StoreAway:
+            self._neighbours.store_is_away()
+            raise
+
     async def log_moved(self, beyond: int, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the log is longer than `beyond`; True as well once draining."""
         deadline = self._loop.time() + timeout
-        while not (self.draining or self._log_size() > beyond):
+        while not self.draining:
             watcher = self._loop.create_future()
             self._log_watchers.add(watcher)
             try:
-                done, _ = await asyncio.wait([watcher], timeout=deadline - self._loop.time())
+                if await self.look(_log_size) > beyond:
+                    return True
+                done, _ = await asyncio.wait([watcher], timeout=max(0.0, deadline - self._loop.time()))
             finally:
                 self._log_watchers.discard(watcher)
             if not done:
                 return False
         return True
 
-    def _log_size(self) -> int:
-        with self._engine.read() as reader:
-            return reader.head().size
-
-    def _next_expiry(self) -> int | None:
-        with self._engine.read() as reader:
-            return reader.next_expiry()
+    async def _next_expiry(self) -> int | None:
+        return await self.look(_next_expiry)
 
     # What follows a commit ------------------------------------------------------------------------------------
 
@@ -319,9 +372,21 @@ class Coordinator:
             self._failure.set_result(error)
             self.drain()
 
+    async def _store_moved(self) -> None:
+        """Something was written by any coordinator, or is due. What a job is waited for by whom, a try will show."""
+        now = self.clock.now()
+        expiry, due = await self.look(lambda view: (view.next_expiry(), view.next_due(now)))
+        self._wake_log_watchers()
+        if not self.draining:
+            self._rescuer.expect(expiry)
+            self._due.set(None if due is None else due[0])
+            self._waiters.probe()
+
     def _jobs_came_due(self) -> None:
         """Offer every lane that came due since the last look, then wait for the next. When that is too much to look at
         on the event loop, wake everybody: each finds out for itself."""
+        if self._neighbours is not None:
+            return self._neighbours.look_again()
         now = self.clock.now()
         with self._engine.read() as reader:
             for _ in range(DUE_TIMES_MAX):
@@ -356,6 +421,14 @@ def _size(commands: Sequence[Command]) -> int:
     """What commands take in memory while they wait, in bytes."""
     contents = sum(len(content.text) for command in commands if (content := content_of(command)) is not None)
     return contents + COMMAND_BYTES * len(commands)
+
+
+def _log_size(view: Reader) -> int:
+    return view.head().size
+
+
+def _next_expiry(view: Reader) -> int | None:
+    return view.next_expiry()
 
 
 def _at(command: Lease, now: int) -> Lease:

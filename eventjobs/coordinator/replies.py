@@ -47,7 +47,7 @@ class Unavailable(Exception):
 class StoreAway(Unavailable):
     """The store cannot be reached just now; the coordinator goes on trying."""
 
-    def __init__(self, cause: Exception) -> None:
+    def __init__(self, cause: Exception | str) -> None:
         super().__init__("overloaded", f"the store cannot be reached: {cause}")
 
 

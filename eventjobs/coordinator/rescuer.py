@@ -18,6 +18,8 @@ RETRY_AFTER = MICROSECONDS
 """After a sweep that could not be written (the disk is full), the next is tried this much later."""
 RETRY_AFTER_FAILURE = 10 * MICROSECONDS
 """The same after a sweep that failed, on a damaged job row for instance: what ran out waits until that is mended."""
+NOTHING_ENDED = MICROSECONDS // 20
+"""After a sweep that found nothing to end: another coordinator is at it, or the store's clock is a little behind."""
 
 GRACE_AFTER_OUTAGE = 6 * MICROSECONDS
 """What a worker takes to notice that the coordinator is back: its longest pause between two attempts, and a little."""
@@ -30,20 +32,27 @@ class Rescuer:
     how many it were, `next_expiry` reads when the next one does."""
 
     def __init__(
-        self, expire: Callable[[int, int], Awaitable[int]], clock: Clock, next_expiry: Callable[[], int | None]
+        self,
+        expire: Callable[[int, int], Awaitable[int]],
+        clock: Clock,
+        next_expiry: Callable[[], Awaitable[int | None]],
     ) -> None:
         self._expire, self._clock, self._next_expiry = expire, clock, next_expiry
         self._alarm = Alarm(clock, self._start_sweep)
         self._sweep: asyncio.Task | None = None
         self._not_before = 0
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Begin with what is in the store. Leases that ran out while no coordinator was there are let be for a moment:
         workers that finished meanwhile had nobody to tell."""
-        expiry, now = self._next_expiry(), self._clock.now()
+        expiry, now = await self._next_expiry(), self._clock.now()
         if expiry is not None and expiry <= now:
-            self._not_before = now + GRACE_AFTER_OUTAGE
+            self.spare()
         self.expect(expiry)
+
+    def spare(self) -> None:
+        """End no lease for a moment: there was an outage."""
+        self._not_before = self._clock.now() + GRACE_AFTER_OUTAGE
 
     def expect(self, expiry: int | None) -> None:
         """A lease may run out at this time."""
@@ -63,10 +72,12 @@ class Rescuer:
     async def _run(self) -> None:
         expiry = None
         try:
-            expiry = self._next_expiry()
-            while expiry is not None and expiry <= self._clock.now():
-                await self._expire(self._clock.now(), SWEEP_JOBS)
-                expiry = self._next_expiry()
+            expiry = await self._next_expiry()
+            while expiry is not None and max(expiry, self._not_before) <= self._clock.now():
+                ended = await self._expire(self._clock.now(), SWEEP_JOBS)
+                expiry = await self._next_expiry()
+                if ended == 0 and expiry is not None:
+                    expiry = max(expiry, self._clock.now() + NOTHING_ENDED)
         except Unavailable as error:
             expiry = None
             if error.code != "shutting_down":  # else the next coordinator sweeps

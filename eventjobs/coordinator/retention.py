@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
 import structlog
 
@@ -29,6 +30,7 @@ RETRY_AFTER = 10 * MICROSECONDS
 
 log = structlog.get_logger("eventjobs.retention")
 
+Look = Callable[[Callable[[Reader], Any]], Awaitable[Any]]
 Execute = Callable[[Sequence[Command]], Awaitable[list[Job | Rejection]]]
 Due = tuple[EndingLane, str, Rule, int]
 """A lane, what is done to its jobs, the rule that says so, and the earliest time at which one of them is due."""
@@ -38,10 +40,9 @@ class Retention:
     """Sleeps until something is due, then takes steps until nothing is. What was done is in the store, so a restart
     goes on where it was."""
 
-    def __init__(
-        self, rules: Rules, clock: Clock, read: Callable[[], AbstractContextManager[Reader]], execute: Execute
-    ) -> None:
-        self._rules, self._clock, self._read, self._execute = rules, clock, read, execute
+    def __init__(self, rules: Rules, clock: Clock, look: Look, execute: Execute) -> None:
+        """`look` asks the store a question."""
+        self._rules, self._clock, self._look, self._execute = rules, clock, look, execute
         self._alarm = Alarm(clock, self._start)
         self._task: asyncio.Task | None = None
 
@@ -72,10 +73,8 @@ class Retention:
     async def _run(self) -> None:
         due = None
         try:
-            while (due := self._next_due()) is not None and due <= self._clock.now():
-                now = self._clock.now()
-                with self._read() as reader:
-                    commands = plan(reader, self._rules, now)
+            while (due := await self._look(self._next_due)) is not None and due <= self._clock.now():
+                commands = await self._look(partial(plan, rules=self._rules, now=self._clock.now()))
                 await self._execute(commands)
                 log.debug("retained", commands=len(commands))
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -91,9 +90,8 @@ class Retention:
             self._task = None
             self._alarm.set(due)
 
-    def _next_due(self) -> int | None:
-        with self._read() as reader:
-            return min((time for *_, time in _due(reader, self._rules)), default=None)
+    def _next_due(self, reader: Reader) -> int | None:
+        return min((time for *_, time in _due(reader, self._rules)), default=None)
 
 
 def _due(reader: Reader, rules: Rules) -> Iterator[Due]:

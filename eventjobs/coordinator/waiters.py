@@ -7,31 +7,41 @@ from collections.abc import Container, Iterable, Mapping
 
 from eventjobs.coordinator.effects import Lane
 
+Choice = tuple[frozenset[str] | None, frozenset[str] | None]
+"""The queues and the kinds that a request is content with; None means any."""
+
 
 class Waiter:
-    """One waiting lease request of a worker. `woken_for` is the lane it was last woken for and has not tried yet."""
+    """One waiting lease request of a worker. `woken_for` is what it was last woken for and has not tried yet: a lane,
+    or all that it is content with."""
 
     def __init__(self, worker: str, queues: Iterable[str] | None, kinds: Iterable[str] | None) -> None:
         self.worker = worker
-        self._queues = None if queues is None else frozenset(queues)
-        self._kinds = None if kinds is None else frozenset(kinds)
+        self.choice: Choice = (
+            None if queues is None else frozenset(queues),
+            None if kinds is None else frozenset(kinds),
+        )
         self._wake = asyncio.Event()
-        self.woken_for: Lane | None = None
+        self.woken_for: Lane | Choice | None = None
 
-    def wants(self, lane: Lane) -> bool:
-        queue, kind = lane
-        return (self._queues is None or queue in self._queues) and (self._kinds is None or kind in self._kinds)
+    def wants(self, what: Lane | Choice) -> bool:
+        """Whether it takes jobs of the lane, or whatever is found by this choice."""
+        if what == self.choice:
+            return True
+        queue, kind = what
+        queues, kinds = self.choice
+        return (queues is None or queue in queues) and (kinds is None or kind in kinds)
 
-    def wake(self, lane: Lane | None) -> None:
-        """Wake it for a lane, or (None) because waiting is over."""
-        self.woken_for = lane
+    def wake(self, what: Lane | Choice | None) -> None:
+        """Wake it for a lane or its choice, or (None) because waiting is over."""
+        self.woken_for = what
         self._wake.set()
 
     def look_again(self) -> None:
         """Wake it without a job: something else about its request has changed."""
         self._wake.set()
 
-    def about_to_try(self) -> Lane | None:
+    def about_to_try(self) -> Lane | Choice | None:
         """Its next attempt covers what it was woken for, which is returned."""
         woken_for, self.woken_for = self.woken_for, None
         self._wake.clear()
@@ -66,7 +76,7 @@ class Waiters:
         if waiter.woken_for is not None:
             self.offer({waiter.woken_for: 1})
 
-    def offer(self, available: Mapping[Lane, int], silent: Container[str] = ()) -> None:
+    def offer(self, available: Mapping[Lane | Choice, int], silent: Container[str] = ()) -> None:
         """Wake as many waiters as there are jobs, lane by lane.
 
         `silent` are workers that let a lease run out just now: they are woken when nobody else waits. One that is
@@ -84,6 +94,10 @@ class Waiters:
     def offer_all(self, lanes: Iterable[Lane]) -> None:
         """Wake everyone who wants one of the lanes: an unknown number of jobs came due."""
         self.offer({lane: len(self._waiting) for lane in lanes})
+
+    def probe(self) -> None:
+        """Wake one for each choice: there may be jobs that nobody was told of. One that gets some hands its wake on."""
+        self.offer(dict.fromkeys([waiter.choice for waiter in self._waiting], 1))
 
     def wake_all(self) -> None:
         """End all waiting."""

@@ -133,12 +133,12 @@ def lease_began(api: Api, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 @pytest.fixture
 def turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows by "read" with every look at the store, and by "other" when something else, ready since, gets its turn."""
-    turns, read = [], api.coordinator.read
+    turns, look = [], api.coordinator.look
 
-    def told_read() -> object:
+    async def told_look(question: object) -> object:
         turns.append("read")
         asyncio.get_running_loop().call_soon(turns.append, "other")
-        return read()
+        return await look(question)
 
-    monkeypatch.setattr(api.coordinator, "read", told_read)
+    monkeypatch.setattr(api.coordinator, "look", told_look)
     return turns

@@ -185,7 +185,7 @@ async def test_a_reader_that_leaves_is_no_error(api, stream_over, caplog):
 async def test_a_reader_that_does_not_read_is_cut_off(api, stream_over, monkeypatch):
     """When a piece finds no room for too long, its connection is broken off, whatever is still on the way."""
     monkeypatch.setattr(event_stream, "STREAM_WRITE_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(event_stream.EventStream, "_next_chunk", lambda stream: b"x" * 65_536)  # a log without end
+    monkeypatch.setattr(event_stream, "_chunk", lambda view, after, wanted: (1, b"x" * 65_536))  # without end
     host, port = api.base.removeprefix("http://").split(":")
     _, writer = await asyncio.open_connection(host, int(port), limit=1)
     writer.write(b"GET /events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")

@@ -26,7 +26,7 @@ STATS = Stats(
 
 def samples() -> dict[str, float]:
     """Every sample by its name and labels."""
-    text = metrics_text(StatsCollector(lambda: (STATS, 21))).decode()
+    text = metrics_text(StatsCollector(STATS, 21)).decode()
     return {
         sample.name + str(sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)

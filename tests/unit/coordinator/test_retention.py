@@ -73,7 +73,7 @@ def test_many_jobs_go_in_small_steps(play, monkeypatch):
             plan = retention.plan(reader, parse_rules("succeeded 1s"), stage.clock.now())
         assert len(plan) == 3
         again = retention.Retention(
-            parse_rules("succeeded 1s"), stage.clock, stage.coordinator.read, stage.coordinator.execute
+            parse_rules("succeeded 1s"), stage.clock, stage.coordinator.look, stage.coordinator.execute
         )
         again.begin()
         await asyncio.sleep(1)

@@ -1,0 +1,124 @@
+"""What other coordinators do to a shared store: looked for all the time, as nothing else tells for certain.
+
+A look is one short question on a thread of its own: how large the log is, and what the store's clock says. It is asked
+every LOOK_SECONDS, and sooner after a hint. That the store answers it is also what says that it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from eventjobs.coordinator.replies import Unavailable
+from eventjobs.coordinator.store_time import StoreTime
+from eventjobs.store.contract import Away, SharedEngine, StoreError
+
+LOOK_SECONDS = 0.9
+"""The longest time between two looks, so that what others do is noticed within a second."""
+HINT_SECONDS = 0.05
+"""The shortest: hints that come faster are taken together."""
+OUTAGE_SECONDS = 1.0
+"""An absence that workers have felt."""
+
+log = structlog.get_logger("eventjobs.coordinator")
+
+
+class Neighbours:
+    """Looks at the store until it is stopped. `moved` is called when anything was written since the last look, or when
+    somebody asked for it; while it raises Unavailable it is called again with the next look. `back` is called when the
+    store is there again after OUTAGE_SECONDS or more."""
+
+    def __init__(
+        self,
+        engine: SharedEngine,
+        time: StoreTime,
+        moved: Callable[[], Awaitable[None]],
+        back: Callable[[], None],
+    ) -> None:
+        self._engine, self._time, self._moved, self._back = engine, time, moved, back
+        self._loop = asyncio.get_running_loop()
+        self._thread = ThreadPoolExecutor(1, "eventjobs-neighbours")
+        self._hinted = asyncio.Event()
+        self._size: int | None = None
+        self._task: asyncio.Task | None = None
+        self._away_since: float | None = None
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer lately."""
+        return self._away_since is not None
+
+    def begin(self) -> None:
+        self._engine.watch(self._hint_from_thread)
+        self._task = self._loop.create_task(self._run())
+
+    def look_again(self) -> None:
+        """Look soon, and take it that something has moved."""
+        self._size = None
+        self._hinted.set()
+
+    def store_is_away(self) -> None:
+        """Somebody found that the store does not answer. It is asked until it does."""
+        self._is_away()
+        self.look_again()
+
+    def _is_away(self) -> None:
+        if self._away_since is None:
+            self._away_since = self._loop.time()
+            log.warning("store_away")
+
+    def _is_there(self) -> None:
+        if self._away_since is not None:
+            seconds = self._loop.time() - self._away_since
+            self._away_since = None
+            log.warning("store_back", seconds=round(seconds, 3))
+            if seconds >= OUTAGE_SECONDS:
+                self._back()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _hint_from_thread(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._hinted.set)
+        except RuntimeError:  # the loop was closed: nobody looks any more
+            return
+
+    async def _run(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(HINT_SECONDS)
+            try:
+                async with asyncio.timeout(LOOK_SECONDS - HINT_SECONDS):
+                    await self._hinted.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        self._hinted.clear()
+        try:
+            pulse = await self._loop.run_in_executor(self._thread, self._engine.pulse)
+        except Away:
+            return self._is_away()
+        except StoreError:
+            log.exception("look_failed")
+            return self._is_away()
+        self._time.hear(pulse.time)
+        self._is_there()
+        if pulse.size == self._size:
+            return None
+        self._size = pulse.size
+        try:
+            await self._moved()
+        except Unavailable:
+            self._size = None
+        except Exception:
+            self._size = None
+            log.exception("look_failed")
+        return None
