@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -56,9 +56,9 @@ class Database:
     def __str__(self) -> str:
         """The address without what may be secret in it."""
         with _psycopg():
-            from psycopg.conninfo import conninfo_to_dict
+            from eventjobs.store.postgres import place_of
 
-        return _address(conninfo_to_dict(self.url))
+        return place_of(self.url)
 
     def served_by_another(self) -> bool:
         return False
@@ -77,10 +77,3 @@ def _psycopg() -> Iterator[None]:
     except ImportError as error:
         reason = f"a PostgreSQL store needs the package psycopg ({error}): pip install 'eventjobs[postgres]'"
         raise CannotServe(reason) from error
-
-
-def _address(parts: Mapping[str, object]) -> str:
-    hosts = str(parts.get("host", "localhost")).split(",")
-    ports = str(parts.get("port", "5432")).split(",")
-    places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
-    return f"database {parts.get('dbname', '')} at {','.join(places)}"

@@ -53,6 +53,14 @@ def connect(url: str) -> psycopg.Connection:
     return connection
 
 
+def place_of(url: str) -> str:
+    """Which database a URL means, without what may be secret in it."""
+    parts = conninfo_to_dict(url)
+    hosts, ports = str(parts.get("host", "localhost")).split(","), str(parts.get("port", "5432")).split(",")
+    places = [f"{host}:{ports[min(number, len(ports) - 1)]}" for number, host in enumerate(hosts)]
+    return f"database {parts.get('dbname', '')} at {','.join(places)}"
+
+
 def meaning(error: psycopg.Error) -> StoreError:
     """An error of the database as one of the contract."""
     code = error.sqlstate
