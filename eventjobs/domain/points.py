@@ -35,7 +35,7 @@ def position_of(point: Point, size: int, time_of: Callable[[int], int], known_un
     looks at records.
     """
     if not size:
-        raise OutsideTheLog("names a point of the log, which is empty")
+        raise OutsideTheLog("must be a point of the log, which is empty")
     if point.position is not None:
         if 1 <= point.position <= size:
             return point.position

@@ -47,7 +47,7 @@ BEYOND_JSON_SCHEMA = [
     ("at", "must be a position from"),  # how long the log is bounds the points that there are
     ("at", "must not be later than"),
     ("at", "must not be earlier than"),
-    ("at", "names a point of the log, which is empty"),
+    ("at", "must be a point of the log, which is empty"),
     ("at", "must be a position of the log, or a time: lie in the years"),
 ]
 """(end of the path, beginning of the message) of faults in requests that the schema calls valid."""
