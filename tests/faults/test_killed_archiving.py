@@ -99,7 +99,7 @@ def test_killed_at_any_step(filled, tmp_path, rounds):
     names = sorted(os.listdir(whole / "archive"))
     assert len(names) == 5
     assert log_of(whole) == expected
-    points = range(1, steps + 1, max(1, steps // (3 * rounds)))
+    points = range(1, steps + 1, max(1, steps // (2 * rounds)))
     for number, at in enumerate(points):
         directory = tmp_path / f"killed-{number}"
         shutil.copytree(filled, directory)

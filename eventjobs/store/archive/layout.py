@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
 
 from attrs import frozen
 
@@ -106,8 +108,13 @@ def decode_records(first: int, stored: bytes) -> list[bytes]:
 
 
 def places(job_ids: Iterable[str]) -> list[Place]:
-    """The job index of a segment's records, whose jobs are given in the order of their positions."""
-    return sorted((uuid_bytes(job_id), place) for place, job_id in enumerate(job_ids))
+    """The job index of a segment's records, whose jobs are given in the order of their positions.
+
+    Sorted in short pieces: sorting all at once would hold up every other thread for as long as it takes.
+    """
+    found = ((uuid_bytes(job_id), place) for place, job_id in enumerate(job_ids))
+    pieces = iter(lambda: sorted(islice(found, PART_PLACES)), [])
+    return list(merge(*pieces))
 
 
 def encode_places(found: Sequence[Place]) -> Iterator[bytes]:
