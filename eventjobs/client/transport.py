@@ -12,11 +12,12 @@ import msgspec
 from yarl import URL
 
 from eventjobs import __version__
+from eventjobs.client.addresses import Addresses
 from eventjobs.client.answers import Problem
 from eventjobs.client.checks import setting
-from eventjobs.client.errors import BadAnswer, EventjobsError, InvalidValue, Unreachable, refusal
+from eventjobs.client.errors import BadAnswer, EventjobsError, InvalidValue, Unavailable, Unreachable, refusal
 from eventjobs.client.settings import Timeouts
-from eventjobs.domain.limits import ACTOR_LENGTH_MAX, URL_DEFAULT
+from eventjobs.domain.limits import ACTOR_LENGTH_MAX
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -30,7 +31,11 @@ SILENCE_SECONDS = 45.0
 
 
 class Transport:
-    """Requests to one coordinator over kept-open connections. Bound to the event loop of its first request."""
+    """Requests to a coordinator over kept-open connections. Bound to the event loop of its first request.
+
+    Of several coordinators of one store one is asked. When it does not answer, or not now, that is raised as ever, and
+    the next request goes to the next of them.
+    """
 
     def __init__(
         self,
@@ -39,8 +44,10 @@ class Transport:
         timeouts: Timeouts,
         session: Callable[..., aiohttp.ClientSession] = aiohttp.ClientSession,
     ) -> None:
-        """`url` may have a path, which goes before every path. Raises InvalidValue for what is no address."""
-        self.url = _address(url)
+        """`url` may have a path, which goes before every path, and may be several with commas between. Raises
+        InvalidValue for what is no address."""
+        self._addresses = Addresses(url)
+        self.url = str(self._addresses)
         self._headers = {"Accept": JSON, "User-Agent": f"eventjobs/{__version__}"}
         if actor is not None:
             self._headers["Eventjobs-Actor"] = _actor(actor)
@@ -135,25 +142,37 @@ class Transport:
         if self._session is None:
             self._session = self._open_session(headers=self._headers)
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        url = URL(f"{self.url}{path}", encoded=True).with_query(given)
+        url = URL(f"{self._addresses.current}{path}", encoded=True).with_query(given)
         return await self._session.request(
             method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
         )
 
     @contextmanager
     def _translated(self, method: str, path: str) -> Iterator[None]:
+        url = self._addresses.current
         try:
-            yield
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-            raise Unreachable(f"no coordinator answers at {self.url}: {error}", sent=False) from error
-        except aiohttp.ClientConnectorError as error:
-            cause = error.os_error.with_traceback(None)  # where in the library it was refused helps nobody
-            raise Unreachable(f"no coordinator answers at {self.url}: {_reason(cause)}", sent=False) from cause
-        except aiohttp.ConnectionTimeoutError as error:
-            raise Unreachable(f"no coordinator answers at {self.url}: {error}", sent=False) from error
-        except (aiohttp.ClientError, OSError) as error:
-            reason = str(error) or type(error).__name__
-            raise Unreachable(f"no answer from {self.url} to {method} {path}: {reason}") from error
+            with _of_ours(url, method, path):
+                yield
+        except (Unreachable, Unavailable):
+            self._addresses.turn_from(url)
+            raise
+
+
+@contextmanager
+def _of_ours(url: str, method: str, path: str) -> Iterator[None]:
+    """Foreign errors as ours."""
+    try:
+        yield
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
+        raise Unreachable(f"no coordinator answers at {url}: {error}", sent=False) from error
+    except aiohttp.ClientConnectorError as error:
+        cause = error.os_error.with_traceback(None)  # where in the library it was refused helps nobody
+        raise Unreachable(f"no coordinator answers at {url}: {_reason(cause)}", sent=False) from cause
+    except aiohttp.ConnectionTimeoutError as error:
+        raise Unreachable(f"no coordinator answers at {url}: {error}", sent=False) from error
+    except (aiohttp.ClientError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise Unreachable(f"no answer from {url} to {method} {path}: {reason}") from error
 
 
 def _reason(error: OSError) -> str:
@@ -189,16 +208,6 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     """Seconds of the Retry-After header; None when there is none or it is a date."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.isdigit() else None
-
-
-def _address(url: str) -> str:
-    try:
-        parsed = URL(url)
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(f"{url!r} is not an address such as {URL_DEFAULT}") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query_string or parsed.fragment:
-        raise InvalidValue(f"{url!r} is not an address such as {URL_DEFAULT}")
-    return str(parsed).rstrip("/")
 
 
 def _actor(name: str) -> str:
