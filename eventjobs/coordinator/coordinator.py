@@ -172,8 +172,11 @@ class Coordinator:
     async def enqueue(self, commands: Sequence[Enqueue]) -> list[Enqueued] | BatchRejected:
         """All of the jobs or none; a known idempotency key yields its job."""
         self._refuse_at_the_door()
+        ids = tuple(command.job_id for command in commands)
         keys = tuple(command.idempotency_key for command in commands if command.idempotency_key is not None)
-        reply = await self._write(lambda handler: handler.enqueue(commands), _size(commands), Needs(keys=keys))
+        reply = await self._write(
+            lambda handler: handler.enqueue(commands), _size(commands), Needs(jobs=ids, keys=keys)
+        )
         if isinstance(reply, BatchRejected) and reply.rejection.code is Code.STORAGE_FULL:
             self._full_until = self._loop.time() + FULL_SECONDS
             raise Unavailable("storage_full", reply.rejection.message)

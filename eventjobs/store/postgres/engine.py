@@ -125,8 +125,7 @@ class PostgresEngine:
         before = loading.before_lock()
         statements: list[Statement] = [("BEGIN", ()), (SETTINGS, ()), *before, *loading.under_lock()]
         try:
-            answers = self._session.run(statements)
-            return loading.loaded(answers[2:])
+            return loading.loaded(self._begun(statements)[2:])
         except psycopg.Error as error:
             broken = not self._session.alive
             self._session.roll_back()
@@ -136,6 +135,15 @@ class PostgresEngine:
         except BaseException:
             self._session.roll_back()
             raise
+
+    def _begun(self, statements: list[Statement]) -> list[list[tuple]]:
+        """The rows of the statements that begin; once more on a new connection if the last one broke meanwhile."""
+        try:
+            return self._session.run(statements)
+        except psycopg.Error:
+            if self._session.alive:
+                raise
+            return self._session.run(statements)
 
     def commit(self) -> None:
         transaction = self._taken()

@@ -25,6 +25,7 @@ class Listener:
 
     def __init__(self, url: str, moved: Callable[[], None]) -> None:
         self._url, self._moved = url, moved
+        self._hears = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="eventjobs-listener", daemon=True)
         self._thread.start()
@@ -39,12 +40,15 @@ class Listener:
             try:
                 self._listen()
             except (psycopg.Error, StoreError) as error:
-                log.warning("listening_again", reason=" ".join(str(error).split()))
+                if self._hears:  # else it was told already
+                    log.warning("listening_again", reason=" ".join(str(error).split()))
+                self._hears = False
                 self._stopping.wait(AGAIN_SECONDS)
 
     def _listen(self) -> None:
         with closing(connect(self._url)) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
+            self._hears = True
             self._moved()
             while not self._stopping.is_set():
                 for _ in connection.notifies(timeout=LOOK_SECONDS, stop_after=1):

@@ -1,0 +1,230 @@
+"""Connections that break, servers that stop, answers that are lost: nothing is done by halves, and all goes on."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from eventjobs.projections import READ_MODELS
+from eventjobs.store.contract import NOTHING, Away, OutcomeUnknown, StoreError, TryAgain
+from eventjobs.store.postgres import open_engine
+from eventjobs.store.postgres.connection import Session
+from eventjobs.testing import builders as b
+from eventjobs.testing.processes import wait_for
+
+ENDED = (TryAgain, Away)
+
+
+@pytest.fixture
+def terminate(foreign):
+    """Ends every other backend of the database, as an administrator would, and waits until they are gone."""
+
+    def end_them() -> None:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        foreign.execute(f"SELECT pg_terminate_backend(pid) {others}")
+        wait_for(lambda: foreign.execute(f"SELECT count(*) {others}").fetchone() == (0,), "the backends to end")
+
+    return end_them
+
+
+def append(engine, number, needs=NOTHING):
+    transaction = engine.begin(needs)
+    try:
+        transaction.append(None, b.enqueued(), b.an_id(number), transaction.now(0), b.PRODUCER_ACTOR, b.PAYLOAD)
+    except BaseException:
+        engine.abort()
+        raise
+
+
+def size_of(engine):
+    with engine.read() as reader:
+        return reader.head().size
+
+
+@pytest.mark.parametrize("moment", ["before", "open", "written"])
+def test_a_terminated_backend_leaves_nothing_and_is_replaced(make_instance, terminate, sound, moment):
+    """Ended within a transaction, or after some of it was written: nothing is there. The next transaction works, also
+    when the backend ended before."""
+    engine = make_instance().engine
+    append(engine, 1)
+    engine.commit()
+    if moment == "before":
+        terminate()
+    else:
+        append(engine, 2)
+        if moment == "written":
+            assert engine._open.record(2).job_id == b.an_id(2)
+        terminate()
+        with pytest.raises(ENDED):
+            engine.commit()
+    append(engine, 3)
+    engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(1), b.an_id(3)]
+
+
+def test_a_question_on_a_broken_connection_can_be_aborted(make_instance, terminate):
+    """Within the work the break is told of; the transaction is dropped without another error."""
+    engine = make_instance().engine
+    transaction = engine.begin()
+    terminate()
+    with pytest.raises(ENDED):
+        transaction.job(b.JOB_ID)
+    engine.abort()
+    assert engine.begin().job(b.JOB_ID) is None
+    engine.abort()
+
+
+def test_readers_get_a_new_connection(make_instance, terminate):
+    """A connection that was closed while it lay idle is replaced without anybody noticing."""
+    engine = make_instance().engine
+    assert size_of(engine) == 0
+    terminate()
+    assert size_of(engine) == 0 and engine.pulse().size == 0
+
+
+@pytest.fixture
+def lossy(monkeypatch):
+    """Breaks the connection at the next commit, after it was done or before; calls with what happens meanwhile."""
+
+    def break_next(done: bool, meanwhile=lambda: None) -> None:
+        run = Session.run
+
+        def broken(session, statements):
+            if statements[-1][0] != "COMMIT":
+                return run(session, statements)
+            monkeypatch.setattr(Session, "run", run)
+            if done:
+                run(session, statements)
+            session.connection.close()
+            meanwhile()
+            raise psycopg.OperationalError("the connection was lost")
+
+        monkeypatch.setattr(Session, "run", broken)
+
+    return break_next
+
+
+def test_a_commit_whose_answer_was_lost_is_found(make_instance, lossy, sound):
+    """The log has it: the commit was done, and is answered as such."""
+    engine = make_instance().engine
+    append(engine, 1)
+    lossy(done=True)
+    engine.commit()
+    assert len(sound(engine)) == 1
+
+
+def test_a_commit_whose_answer_was_lost_is_found_under_others(make_instance, lossy, sound):
+    """Others have appended since: it is there all the same."""
+    engine, other = make_instance().engine, make_instance()
+    append(engine, 1)
+    lossy(done=True, meanwhile=lambda: other.enqueue(b.enqueue(b.an_id(2)), b.enqueue(b.an_id(3))))
+    engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(number) for number in (1, 2, 3)]
+
+
+def test_a_commit_that_did_not_arrive_is_not_taken_for_done(make_instance, lossy, sound):
+    """The log does not have it, though another's record stands where it would have been: try again."""
+    engine, other = make_instance().engine, make_instance()
+    for meanwhile in (lambda: None, lambda: other.enqueue(b.enqueue(b.an_id(2)))):
+        append(engine, 1)
+        lossy(done=False, meanwhile=meanwhile)
+        with pytest.raises(TryAgain):
+            engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(2)]
+
+
+@pytest.fixture
+def open_some(server):
+    """Opens so many engines on the server's database."""
+    opened = []
+
+    def open_them(count: int) -> list:
+        opened.extend(open_engine(server.url, READ_MODELS) for _ in range(count))
+        return opened
+
+    yield open_them
+    for engine in opened:
+        engine.close()
+
+
+def test_a_server_that_is_away_and_comes_back(server, open_some, sound):
+    """Away for writers and readers alike while it is stopped; then everything goes on, and listeners hear again."""
+    engine, other = open_some(2)
+    heard = threading.Event()
+    engine.watch(heard.set)
+    append(engine, 1)
+    server.stop()
+    with pytest.raises((Away, OutcomeUnknown)):
+        engine.commit()
+    with pytest.raises(Away):
+        engine.begin()
+    with pytest.raises(Away):
+        size_of(engine)
+    server.start()
+    append(engine, 2)
+    engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(2)]
+
+    def hears() -> bool:
+        heard.clear()
+        append(other, size_of(other) + 10)
+        other.commit()
+        return heard.wait(1)
+
+    wait_for(hears, "the listener to hear of a commit")
+
+
+def test_a_crash_of_the_server_under_load(server, open_some, sound):
+    """Crashed twice while three coordinators enqueue: what was answered as done is there, once, and all in order."""
+    engines = open_some(3)
+    done: list[set[int]] = [set() for _ in engines]
+    stopping = threading.Event()
+
+    def write(place: int) -> None:
+        number = 10_000 * (place + 1)
+        while not stopping.is_set():
+            number += 1
+            try:
+                append(engines[place], number)
+                engines[place].commit()
+            except (Away, TryAgain, OutcomeUnknown):
+                stopping.wait(0.01)
+            else:
+                done[place].add(number)
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        before = list(map(len, done))
+        wait_for(lambda before=before: all(len(d) > n + 5 for d, n in zip(done, before, strict=True)), "some commits")
+        server.restart(crash=True)
+    stopping.set()
+    for thread in threads:
+        thread.join()
+    ids = [record.job_id for record in sound(engines[0])]
+    assert {b.an_id(number) for each in done for number in each} <= set(ids) and len(ids) == len(set(ids))
+
+
+def test_a_paused_coordinator_does_not_hold_up_the_others_for_ever(make_instance, monkeypatch, sound):
+    """One stops in the middle of its transaction with the append lock in its hand: the database ends it."""
+    from eventjobs.store.postgres import engine as module
+
+    shortened = module.SETTINGS.replace("'10000'", "'300'", 2).replace("'300'", "'10000'", 1)
+    monkeypatch.setattr(module, "SETTINGS", shortened)
+    paused, other = make_instance().engine, make_instance()
+    append(paused, 1)
+    other.enqueue(b.enqueue(b.an_id(2)))
+    with pytest.raises(ENDED):
+        paused.commit()
+    assert [record.job_id for record in sound(other.engine)] == [b.an_id(2)]
+
+
+def test_an_address_that_is_none_is_refused():
+    """Text that is no address, and an address where nobody answers, each with its own words."""
+    with pytest.raises(StoreError, match="no address"):
+        open_engine("postgresql://[")
+    with pytest.raises(Away, match="cannot be reached"):
+        open_engine("postgresql://postgres@127.0.0.1:1/none")
