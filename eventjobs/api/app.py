@@ -22,6 +22,7 @@ from eventjobs.api.routes_why import get_why
 from eventjobs.api.settle_request import (
     read_cancel,
     read_complete,
+    read_erase,
     read_fail,
     read_release,
     read_renew,
@@ -49,6 +50,7 @@ ROUTES: tuple[web.RouteDef, ...] = (
     web.post("/jobs/{id}/fail", settle_one(read_fail)),
     web.post("/jobs/{id}/release", settle_one(read_release)),
     web.post("/jobs/{id}/cancel", operate_one(read_cancel)),
+    web.post("/jobs/{id}/erase", operate_one(read_erase)),
     web.post("/jobs/{id}/requeue", operate_one(read_requeue)),
     web.get("/dead", routes_jobs.list_dead),
     web.post("/dead/requeue", requeue_dead),

@@ -1,4 +1,4 @@
-"""What is asked about jobs that are there: renew, complete, fail, release, cancel, requeue."""
+"""What is asked about jobs that are there: renew, complete, fail, release, cancel, erase, requeue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eventjobs.api.edge import Edge
 from eventjobs.api.error_document import read_error
 from eventjobs.api.members import Members
 from eventjobs.api.values import duration, flag, reason, token
-from eventjobs.domain.commands import Actor, ActorType, Cancel, Command, Complete, Fail, Release, Renew, Requeue
+from eventjobs.domain.commands import Actor, ActorType, Cancel, Command, Complete, Erase, Fail, Release, Renew, Requeue
 from eventjobs.domain.content import Content
 from eventjobs.domain.limits import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, RETRY_DELAY_SECONDS_MAX
 
@@ -80,6 +80,11 @@ def read_release(item: Members, asked: Asked) -> Release:
 def read_cancel(item: Members, asked: Asked) -> Cancel:
     """An end, for a reason that may be left out."""
     return Cancel(job_id=asked.job_id, reason=item.read("reason", reason), now=asked.now, actor=asked.actor)
+
+
+def read_erase(item: Members, asked: Asked) -> Erase:
+    """The contents gone, for a reason that may be left out."""
+    return Erase(job_id=asked.job_id, reason=item.read("reason", reason), now=asked.now, actor=asked.actor)
 
 
 def read_requeue(item: Members, asked: Asked) -> Requeue:

@@ -23,6 +23,7 @@ COMMANDS = {
     "dead": ("eventjobs.cli.jobs:dead", "List the jobs that were given up."),
     "requeue": ("eventjobs.cli.requeue:requeue", "Give dead jobs a fresh set of attempts."),
     "cancel": ("eventjobs.cli.cancel:cancel", "Stop jobs for good."),
+    "erase": ("eventjobs.cli.erase:erase", "Erase payload, result and errors of finished jobs."),
     "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
     "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
     "replay": ("eventjobs.tools.replay.command:replay", "Show jobs as they were at any point of the log."),
