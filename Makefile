@@ -18,8 +18,9 @@ INSTALL_FROM := pyproject.toml constraints.txt Makefile
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
-demo: $(RUN) ## Run real jobs through a coordinator and three workers, with faults, and audit the log
-	$(BIN)/eventjobs demo
+demo: $(if $(STORE),$(DEV),$(RUN)) ## Run real jobs with faults, and audit the log; with STORE=postgres on two coordinators
+	$(if $(filter postgres,$(STORE)),$(BIN)/python -m eventjobs.testing.with_postgres) \
+	  $(BIN)/eventjobs demo $(if $(STORE),--store '$(if $(filter postgres,$(STORE)),{},$(STORE))')
 
 test: $(DEV) ## Run the whole test suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

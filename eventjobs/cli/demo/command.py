@@ -29,8 +29,11 @@ FILES_MIN = 100
     "--files", metavar="NUMBER", type=click.IntRange(min=FILES_MIN), help="Take only so many files; all when left out."
 )
 @click.option("--keep", is_flag=True, help="Keep the directory with the store and the logs of the processes.")
+@click.option(
+    "--store", metavar="URL", help="Use two coordinators on this empty PostgreSQL database, and kill one half-way."
+)
 @options.json_option
-def demo(files: int | None, keep: bool, as_json: bool) -> None:
+def demo(files: int | None, keep: bool, store: str | None, as_json: bool) -> None:
     """Show on real files that nothing is lost or done twice.
 
     Starts a coordinator on a store of its own and three worker processes, and enqueues a job for each file of
@@ -47,7 +50,7 @@ def demo(files: int | None, keep: bool, as_json: bool) -> None:
     directory = Path(tempfile.mkdtemp(prefix="eventjobs-demo-"))
     try:
         with _progress() as progress, Cast(directory) as cast:
-            outcome = Show(cast, tasks, progress).perform()
+            outcome = Show(cast, tasks, progress, store).perform()
     except CommandError:
         click.echo(f"eventjobs: the logs are in {directory}", err=True)
         raise

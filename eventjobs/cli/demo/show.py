@@ -24,6 +24,7 @@ from eventjobs.cli.remote import Remote
 from eventjobs.domain.limits import BATCH_JOBS_MAX, LIST_LIMIT_MAX
 
 LEASE_SECONDS = 2
+ONE, TWO = ("coordinator",), ("coordinator-1", "coordinator-2")
 WORKERS = ("worker-1", "worker-2", "worker-3")
 FREEZE_AT, KILL_AT = 1 / 4, 1 / 2
 """Shares of the jobs that are done by then."""
@@ -34,10 +35,14 @@ ACT_SECONDS = 60
 
 
 class Show:
-    """One performance: coordinator and workers of the cast, the tasks, and what is told of it on the way."""
+    """One performance: coordinators and workers of the cast, the tasks, and what is told of it on the way.
 
-    def __init__(self, cast: Cast, tasks: Sequence[Task], progress: Progress) -> None:
-        self._cast, self._tasks, self._progress = cast, tasks, progress
+    With `store`, the URL of a database, there are two coordinators, and the one that the workers ask is killed.
+    """
+
+    def __init__(self, cast: Cast, tasks: Sequence[Task], progress: Progress, store: str | None = None) -> None:
+        self._cast, self._tasks, self._progress, self._store = cast, tasks, progress, store
+        self._coordinators: list[Process] = []
         self._bar = progress.add_task("jobs done", total=len(tasks))
         self._broken = cast.directory / "broken"
         self._ledger = Ledger()
@@ -45,17 +50,18 @@ class Show:
 
     def perform(self) -> Outcome:
         """All acts and the audit. Raises Refused when an act cannot be played to its end."""
-        coordinator, url = self._start_coordinator()
+        urls = [self._start_coordinator(name) for name in (ONE if self._store is None else TWO)]
+        self._for_workers = ",".join(urls)
         own_work = ThreadPoolExecutor(1)
         try:
             right = own_work.map(work, [task.path for task in self._tasks])
-            with Remote(url) as self._remote:
+            with Remote(urls[-1]) as self._remote:
                 self._latecomer = Latecomer(self._remote)
-                return self._perform(coordinator, right)
+                return self._perform(right)
         finally:
             own_work.shutdown(wait=False, cancel_futures=True)
 
-    def _perform(self, coordinator: Process, right: Iterator[dict[str, Any]]) -> Outcome:
+    def _perform(self, right: Iterator[dict[str, Any]]) -> Outcome:
         workers = [self._start_worker(name) for name in WORKERS]
         self._enqueue()
         killed, frozen = workers[0], workers[1]
@@ -66,6 +72,7 @@ class Show:
         held_killed = self._catch(killed)
         killed.kill()
         self._tell(f"killed {killed.name} (SIGKILL) while it works on {len(held_killed)} slow jobs; nobody replaces it")
+        self._kill_a_coordinator()
         late = self._thaw(frozen, held_frozen)
         self._watch("the leases of the killed worker to run out", lambda: held_killed <= set(self._ledger.expired))
         self._repair_and_requeue()
@@ -74,31 +81,40 @@ class Show:
         faults.append(self._send_late_completion(late))
         faults.extend(self._latecomer.faults())
         outcome = self._audit([fault for fault in faults if fault], right)
-        if fault := self._stop(coordinator):
+        if fault := self._stop(self._coordinators[-1]):
             outcome.faults.append(fault)
         return outcome
 
     # Acts -----------------------------------------------------------------------------------------------------
 
-    def _start_coordinator(self) -> tuple[Process, str]:
+    def _start_coordinator(self, name: str) -> str:
+        """Its URL, once it answers."""
         directory = self._cast.directory
-        port_file = directory / "port"
+        port_file = directory / f"port-{name}"
+        place = ["--data", str(directory / "data")] if self._store is None else ["--store", self._store]
         coordinator = self._cast.start(
-            "coordinator", "serve", "--data", str(directory / "data"), "--port", "0", "--port-file", str(port_file),
-            "--log-format", "json",
-        )  # fmt: skip
+            name, "serve", *place, "--port", "0", "--port-file", str(port_file), "--log-format", "json"
+        )
+        self._coordinators.append(coordinator)
 
         def port() -> str | None:
             coordinator.must_run()
             return port_file.read_text().strip() if port_file.exists() else None
 
-        url = f"http://127.0.0.1:{self._cast.wait_for('the coordinator', port)}"
-        self._tell(f"a coordinator serves on {url}, its store is in {directory / 'data'}")
-        return coordinator, url
+        url = f"http://127.0.0.1:{self._cast.wait_for(f'the {name}', port)}"
+        store = "a database" if self._store else str(directory / "data")
+        self._tell(f"a {name} serves on {url}, its store is in {store}".replace("a coordinator-", "coordinator-"))
+        return url
+
+    def _kill_a_coordinator(self) -> None:
+        if len(self._coordinators) > 1:
+            killed = self._coordinators[0]
+            killed.kill()
+            self._tell(f"killed {killed.name} (SIGKILL), which the workers asked; they turn to the other")
 
     def _start_worker(self, name: str) -> Process:
         return self._cast.start(
-            name, "worker", "eventjobs.cli.demo.handlers:worker", "--url", self._remote.url, "--name", name,
+            name, "worker", "eventjobs.cli.demo.handlers:worker", "--url", self._for_workers, "--name", name,
             "--lease-seconds", str(LEASE_SECONDS), "--log-format", "json",
         )  # fmt: skip
 
@@ -155,7 +171,8 @@ class Show:
         expired = {(taken.job_id, taken.token): taken for taken in self._ledger.expired}
         return [
             (expired[line["job_id"], line["token"]], line["request"])
-            for line in self._cast.processes[0].lines()
+            for coordinator in self._coordinators
+            for line in coordinator.lines()
             if line["event"] == "refused"
             and line["code"] == "stale_token"
             and (line["job_id"], line["token"]) in expired
