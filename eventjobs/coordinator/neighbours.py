@@ -20,6 +20,9 @@ LOOK_SECONDS = 0.9
 """The longest time between two looks, so that what others do is noticed within a second."""
 HINT_SECONDS = 0.05
 """The shortest: hints that come faster are taken together."""
+QUIET_LOOKS = 10
+"""While nothing is written it is taken that something has moved once in this many looks, and once more after each that
+found something: a job that a request for jobs passed over, as another coordinator had it locked, is free since."""
 OUTAGE_SECONDS = 1.0
 """An absence that workers have felt."""
 
@@ -43,6 +46,7 @@ class Neighbours:
         self._thread = ThreadPoolExecutor(1, "eventjobs-neighbours")
         self._hinted = asyncio.Event()
         self._size: int | None = None
+        self._unmoved = 0
         self._task: asyncio.Task | None = None
         self._away_since: float | None = None
 
@@ -111,7 +115,8 @@ class Neighbours:
             return self._is_away()
         self._time.hear(pulse.time)
         self._is_there()
-        if pulse.size == self._size:
+        self._unmoved = self._unmoved + 1 if pulse.size == self._size else 0
+        if self._unmoved % QUIET_LOOKS > 1:
             return None
         self._size = pulse.size
         try:

@@ -29,7 +29,8 @@ class NotSent(Exception):
 
 @frozen(eq=False)
 class RecordingClient:
-    """One client with a name. What it asks and hears is noted by the recorder.
+    """One client with a name. What it asks and hears is noted by the recorder. `url` may be the addresses of several
+    coordinators of one store with commas between, which it asks in turn.
 
     `patience_seconds` is how long it waits for an answer: one that takes longer is lost. An answer that nobody should
     get, such as 500, raises AssertionError.
@@ -79,7 +80,8 @@ class RecordingClient:
         outcome = _outcome(status, document, ask)
         assert not isinstance(outcome, Refusal), f"a lease was refused: {document}"
         jobs = None if isinstance(outcome, Lost) else tuple(_with_times(job) for job in document["jobs"])
-        room = jobs is not None and len(jobs) < max_jobs
+        # another coordinator may have a job locked for a moment, and then it is passed over
+        room = jobs is not None and len(jobs) < max_jobs and "," not in self.url
         self.recorder.note_lease(LeaseCall(self.name, ask, called, self.recorder.now(), jobs, room))
         return outcome if jobs is None else list(jobs)
 
@@ -104,8 +106,10 @@ class RecordingClient:
     async def _send(self, method: str, path: str, body: object, patience_seconds: float) -> tuple[int | None, Any]:
         """Status and document of the answer; (None, why) when it was lost."""
         timeout = aiohttp.ClientTimeout(total=patience_seconds)
+        urls = self.url.split(",")
+        url = urls[len(self.recorder) % len(urls)]
         try:
-            async with self.session.request(method, self.url + path, json=body, timeout=timeout) as answer:
+            async with self.session.request(method, url + path, json=body, timeout=timeout) as answer:
                 return answer.status, await answer.json(content_type=None)
         except aiohttp.ClientConnectorError as error:
             raise NotSent(str(error)) from error
