@@ -14,7 +14,7 @@ from aiohttp import web
 from eventjobs.api.render_events import event_text
 from eventjobs.api.view import View
 from eventjobs.coordinator.coordinator import Coordinator
-from eventjobs.coordinator.replies import Unavailable
+from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import STREAM_COMMENT_SECONDS, STREAM_WRITE_SECONDS_MAX
 
 CONTENT_TYPE = "text/event-stream"
@@ -33,7 +33,8 @@ class EventStream:
     async def send(self, request: web.Request) -> web.StreamResponse:
         """Send until the reader is cut off, the limit is reached, or the coordinator drains.
 
-        It ends as well when a shared store is away. Raises ConnectionError when the reader has left.
+        It ends as well when a shared store is away, or the store has failed. Raises ConnectionError when the reader has
+        left.
         """
         response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
         await response.prepare(request)
@@ -41,7 +42,7 @@ class EventStream:
             return response
         try:
             await self._follow(response)
-        except Unavailable:
+        except (Unavailable, UnknownOutcome):
             return response  # the reader comes back, and is told of it then
         except TimeoutError:
             if request.transport is not None:

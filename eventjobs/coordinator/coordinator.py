@@ -16,9 +16,9 @@ from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
-from eventjobs.coordinator.looking import Looking, Question
+from eventjobs.coordinator.looking import STORE_FAILED, Looking, Question
 from eventjobs.coordinator.neighbours import Neighbours
-from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, StoreAway, Unavailable
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, StoreAway, Unavailable, UnknownOutcome
 from eventjobs.coordinator.rescuer import Rescuer
 from eventjobs.coordinator.retention import Retention
 from eventjobs.coordinator.store_time import StoreTime
@@ -33,6 +33,7 @@ from eventjobs.store.contract import (
     NOTHING,
     Copy,
     Engine,
+    Failed,
     LeaseNeed,
     Needs,
     Reader,
@@ -307,7 +308,7 @@ class Coordinator:
             raise Unavailable("overloaded", "a backup is being written; ask again when it is done", COPY_RETRY_SECONDS)
         self._copier = asyncio.current_task()
         try:
-            copy = self._engine.copy()
+            copy = self._new_copy()
             try:
                 yield copy
             finally:
@@ -315,6 +316,12 @@ class Coordinator:
                     copy.close()
         finally:
             self._copier = None
+
+    def _new_copy(self) -> Copy | None:
+        try:
+            return self._engine.copy()
+        except Failed as failed:
+            raise UnknownOutcome(STORE_FAILED) from failed
 
     async def look(self, question: Question[T]) -> T:
         """The answer to a question about one consistent view. Raises Unavailable when a shared store gives none now."""

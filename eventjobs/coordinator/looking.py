@@ -7,13 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from eventjobs.coordinator.replies import StoreAway, Unavailable
-from eventjobs.store.contract import Away, Engine, Reader, TryAgain
+from eventjobs.coordinator.replies import StoreAway, Unavailable, UnknownOutcome
+from eventjobs.store.contract import Away, Engine, Failed, Reader, TryAgain
 
 READ_THREADS = 6
 """Views of a shared store that are read at the same time."""
 READS_WAITING_MAX = 1_000
 """Beyond these the coordinator answers `overloaded`."""
+STORE_FAILED = "the store failed during a commit and cannot be read until it is opened again"
 
 T = TypeVar("T")
 Question = Callable[[Reader], T]
@@ -21,7 +22,8 @@ Question = Callable[[Reader], T]
 
 
 class Looking:
-    """Asks questions of views of the engine. Raises Unavailable where a shared store cannot answer now."""
+    """Asks questions of views of the engine. Raises Unavailable where a shared store cannot answer now, and
+    UnknownOutcome when a commit has failed and the coordinator is about to end."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -50,5 +52,8 @@ class Looking:
             await asyncio.to_thread(self._threads.shutdown)
 
     def _ask(self, question: Question[T]) -> T:
-        with self._engine.read() as view:
-            return question(view)
+        try:
+            with self._engine.read() as view:
+                return question(view)
+        except Failed as failed:
+            raise UnknownOutcome(STORE_FAILED) from failed

@@ -43,6 +43,10 @@ class OutcomeUnknown(StoreError):
     again; a shared one goes on with a new connection."""
 
 
+class Failed(StoreError):
+    """A commit failed before, and of the store as it was opened nothing can be read any more. Open it again."""
+
+
 class TryAgain(StoreError):
     """The transaction was broken off for the sake of others: a deadlock, a lock or a statement that took too long.
     Nothing of it was done, and the same may succeed now."""

@@ -29,7 +29,7 @@ COMMITS = """
     from eventjobs.coordinator.effects import Effects
     from eventjobs.coordinator.handler import Handler
     from eventjobs.projections import READ_MODELS
-    from eventjobs.store.contract import OutcomeUnknown, StorageFull
+    from eventjobs.store.contract import Failed, OutcomeUnknown, StorageFull
     from eventjobs.store.lmdb import open_engine
     from eventjobs.testing import builders as b
     from eventjobs.testing.ledger import check_integrity
@@ -58,6 +58,13 @@ COMMITS = """
                 check_integrity(reader)
             return reader.head()
 
+    def told_readers(engine):
+        # whoever reads now meets the store as it was before, or is told that it failed
+        try:
+            assert head(engine) == before
+        except Failed:
+            pass
+
     def attempt(failure, number):
         # how many calls failed, the sort of the first, what was said of the commit, and whether it is there
         shutil.copy(directory / "kept", directory / "data.mdb")
@@ -72,6 +79,7 @@ COMMITS = """
             said = "unknown"
         shim.disarm()
         if said == "unknown":
+            told_readers(engine)
             engine.close()
             engine = opened()
         there = head(engine, check=True)

@@ -13,7 +13,7 @@ import msgspec
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.codec import seal, unseal
-from eventjobs.store.contract import NOTHING, Corrupt, Needs, OutcomeUnknown, StorageFull, StoreError
+from eventjobs.store.contract import NOTHING, Corrupt, Failed, Needs, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
 from eventjobs.store.lmdb.copying import LmdbCopy
 from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
@@ -252,6 +252,8 @@ def _meaning(error: lmdb.Error, directory: Path) -> StoreError:
             return _full(error, directory)
         case lmdb.CorruptedError() | lmdb.PageNotFoundError():
             return Corrupt(f"{directory}/data.mdb is damaged: {error}")
+        case lmdb.PanicError():
+            return Failed(f"a commit to the store in {directory} failed before ({error}); open it again")
     return StoreError(f"the store in {directory} cannot be used: {error}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lmdb
 import pytest
 
-from eventjobs.store.contract import OutcomeUnknown, StorageFull
+from eventjobs.store.contract import Failed, OutcomeUnknown, StorageFull
 from eventjobs.store.lmdb import engine as engine_module
 from eventjobs.testing import builders as b
 
@@ -140,6 +140,8 @@ def test_no_space_and_a_store_that_cannot_be_read_is_unknown(store, monkeypatch)
         patch.setattr(engine, "_env", Panicked())
         with pytest.raises(OutcomeUnknown):
             engine.commit()
+        with pytest.raises(Failed, match="failed before .* open it again"), engine.read():
+            pass
 
 
 def test_a_commit_that_wrote_nothing_moves_nothing(store):

@@ -33,7 +33,7 @@ class StagedEngine:
 
     Commits wait at the gate while it is closed, and then meet the next of `failures`: None, or an error that is
     raised instead of the commit (after it with `kept`). `begin_failures` are met by begin. `calls` lists what was
-    called, in order, and `needs` what begin was told.
+    called, in order, and `needs` what begin was told. `read_failure` is raised by reading.
     """
 
     shared = False
@@ -42,6 +42,7 @@ class StagedEngine:
         self._engine = MemoryEngine(READ_MODELS)
         self.failures: deque[Exception | None] = deque()
         self.begin_failures: deque[Exception | None] = deque()
+        self.read_failure: Exception | None = None
         self.kept = False
         self.calls: list[str] = []
         self.needs: list[Needs] = []
@@ -86,6 +87,8 @@ class StagedEngine:
     @contextmanager
     def read(self) -> Iterator[Reader]:
         assert "close" not in self.calls, "the store is read after it was closed"
+        if self.read_failure is not None:
+            raise self.read_failure
         with self._engine.read() as reader:
             yield reader
 

@@ -10,7 +10,7 @@ from eventjobs.coordinator import group_commit
 from eventjobs.coordinator.coordinator import FULL_SECONDS, MAINTENANCE_SECONDS, Coordinator
 from eventjobs.coordinator.replies import BatchRejected, Unavailable, UnknownOutcome
 from eventjobs.domain.job import State
-from eventjobs.store.contract import OutcomeUnknown, StorageFull
+from eventjobs.store.contract import Failed, OutcomeUnknown, StorageFull
 from eventjobs.testing import builders as b
 
 
@@ -140,6 +140,22 @@ def test_an_unknown_outcome_ends_the_coordinator(play):
         with pytest.raises(Unavailable) as caught:
             await stage.enqueue()
         assert caught.value.code == "shutting_down"
+
+    play(scene)
+
+
+def test_who_reads_a_store_that_failed_is_told_to_ask_again(play):
+    """An answer may need the store when the next commit has failed already: nobody knows what it would say."""
+
+    async def scene(stage):
+        coordinator = await stage.start()
+        await stage.enqueue()
+        stage.engine.read_failure = Failed("a commit failed before")
+        with pytest.raises(UnknownOutcome):
+            await coordinator.look(lambda view: view.head())
+        with pytest.raises(UnknownOutcome):
+            await coordinator.log_moved(0, 60)
+        stage.engine.read_failure = None
 
     play(scene)
 
