@@ -13,15 +13,16 @@ import structlog
 from attrs import define, field
 
 from eventjobs.domain.job import Job
+from eventjobs.domain.projection import Table
 from eventjobs.store.codec import decode_content, decode_job, unseal
 from eventjobs.store.contract import Corrupt, LeaseNeed, Needs
-from eventjobs.store.indexes import text_digest
+from eventjobs.store.indexes import ATTEMPT_ERRORS, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Numbers, Texts, Uuids
 from eventjobs.store.postgres.connection import Statement
 from eventjobs.store.postgres.pending import Lane, lane_of
 from eventjobs.store.postgres.reader import HEAD, StoredHead, position_key
-from eventjobs.store.postgres.schema import APPEND_LOCK, LOCK_SPACE
+from eventjobs.store.postgres.schema import APPEND_LOCK, LOCK_SPACE, projection_table
 
 LOADED_CANDIDATES_MAX = 2_000
 """Candidates locked beforehand for all requests of a transaction together; more are asked for when they are wanted."""
@@ -44,6 +45,7 @@ HOLDERS = (
     "JOIN eventjobs.jobs j ON j.id = convert_from(substring(k.value FROM 5), 'UTF8')::uuid "
     "LEFT JOIN eventjobs.contents c ON c.position = j.position WHERE k.key = ANY (%s)"
 )
+ERRORS = f"SELECT key, value FROM {projection_table(ATTEMPT_ERRORS)} WHERE key = ANY (%s)"
 REQUESTS = "SELECT digest, position, time FROM eventjobs.lease_requests WHERE digest = ANY (%s)"
 
 log = structlog.get_logger("eventjobs.store")
@@ -126,6 +128,7 @@ class Loaded:
     holders: dict[bytes, tuple[Job, bytes | None]] = field(factory=dict)
     known_keys: frozenset[bytes] = frozenset()
     requests: dict[bytes, tuple[int, int] | None] = field(factory=dict)
+    rows: dict[Table, dict[bytes, bytes | None]] = field(factory=dict)
 
 
 def sound_jobs(values: Iterable[bytes]) -> list[Job]:
@@ -184,6 +187,8 @@ class Loading:
         found: list[Statement] = [(APPEND, ()), (STATE, ())]
         if self.keys:
             found.append((HOLDERS, (Bytes(self.keys),)))
+        if self.jobs:
+            found.append((ERRORS, (Bytes([key for key, _ in self.jobs]),)))
         if self.requests:
             found.append((REQUESTS, (Bytes(self.requests),)))
         return found
@@ -211,6 +216,9 @@ class Loading:
         if self.keys:
             loaded.known_keys = frozenset(self.keys)
             loaded.holders = dict(map(holder, next(each)))
+        if self.jobs:
+            stored = {key: unseal(key, value, ATTEMPT_ERRORS.name) for key, value in next(each)}
+            loaded.rows[ATTEMPT_ERRORS] = {key: stored.get(key) for key, _ in self.jobs}
         if self.requests:
             loaded.requests = dict.fromkeys(self.requests)
             loaded.requests |= {digest: (position, time) for digest, position, time in next(each)}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from eventjobs.domain.content import Content
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Table, Value
-from eventjobs.store.codec import encode_content, encode_job, seal
+from eventjobs.store.codec import encode_content, encode_job, seal, unseal
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.merkle import Node
 from eventjobs.store.postgres.arrays import Bytes, Flags, Numbers, Texts, Uuids
@@ -109,6 +109,14 @@ class Pending:
         if value is None and encoded not in rows:
             self._needed[table].add(encoded)
         rows[encoded] = None if value is None else seal(encoded, value)
+
+    def row(self, table: Table, key: bytes) -> tuple[bool, bytes | None]:
+        """Whether the row under a key was changed, and what it is now."""
+        rows = self._rows.get(table, {})
+        if key not in rows:
+            return False, None
+        stored = rows[key]
+        return True, None if stored is None else unseal(key, stored, table.name)
 
     def statements(self) -> list[Statement]:
         """What writes all of it."""

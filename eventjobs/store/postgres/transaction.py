@@ -21,8 +21,8 @@ from eventjobs.domain.events import (
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_JOBS_MAX
-from eventjobs.domain.projection import Projection, Table
-from eventjobs.store.codec import encode_record
+from eventjobs.domain.projection import Key, Projection, Table, Value
+from eventjobs.store.codec import encode_record, unseal
 from eventjobs.store.contract import Grant
 from eventjobs.store.indexes import LEASE_REQUEST_MEMORY, attempt_errors, text_digest
 from eventjobs.store.ingest import job_after, record_that_follows
@@ -48,6 +48,7 @@ from eventjobs.store.postgres.loading import (
 )
 from eventjobs.store.postgres.pending import Pending
 from eventjobs.store.postgres.reader import PostgresReader, StoredHead
+from eventjobs.store.postgres.schema import projection_table
 
 
 class PostgresTransaction(PostgresReader):
@@ -77,6 +78,7 @@ class PostgresTransaction(PostgresReader):
         self._contents: dict[int, bytes] = {}
         self._leased: list[Job] = []
         self.pending = Pending(codecs)
+        self._written = False
 
     @property
     def appended(self) -> int:
@@ -104,10 +106,25 @@ class PostgresTransaction(PostgresReader):
         """As `_fetch`, for what would have been found in memory if this transaction had changed it."""
         return super()._fetch(query, parameters)
 
+    def row(self, table: Table, key: Key) -> Value | None:
+        """From memory when it was loaded or changed here; else it is asked for, and what is pending can wait."""
+        if table.counters:
+            return super().row(table, key)
+        encoded = self._codecs[table].encode(key)
+        known, value = self.pending.row(table, encoded)
+        if known:
+            return value
+        rows = self._loaded.rows.get(table, {})
+        if encoded in rows and not self._written:
+            return rows[encoded]
+        found = self._look_up(f"SELECT value FROM {projection_table(table)} WHERE key = %s", (encoded,))
+        return unseal(encoded, found[0][0], table.name) if found else None
+
     def write(self) -> None:
         """Write what is pending, without a commit."""
         statements = self.pending.statements()
         self.pending.clear()
+        self._written = True
         self._asks.write(statements)
 
     # Reading for decisions ------------------------------------------------------------------------------------
