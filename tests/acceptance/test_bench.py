@@ -44,3 +44,14 @@ def test_where_nobody_watches_nothing_is_told(tmp_path: Path) -> None:
     done = subprocess.run(bench(tmp_path, "--depth", "0"), capture_output=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"bare endpoint" in done.stdout and b"measuring" not in done.stdout
+
+
+def test_a_shared_store_is_measured_with_two_coordinators(postgres_url: str, tmp_path: Path) -> None:
+    """On an empty database there are figures of one, of two, and of two that a snapshot hinders; on another a refusal."""
+    command = bench(tmp_path, "--store", postgres_url, "--json")
+    done = subprocess.run(command, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    figures = orjson.loads(done.stdout)["figures"]
+    assert len(figures) == 5 and all(figure["value"] > 0 for figure in figures)
+    again = subprocess.run(command, capture_output=True, timeout=120)
+    assert again.returncode != 0 and b"wants an empty database" in again.stderr

@@ -69,8 +69,13 @@ class Figure:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Where to put the stores, which are removed at the end; the current directory when left out.",
 )
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Measure two coordinators on this empty PostgreSQL database instead; it is left with what was written.",
+)
 @options.json_option
-def bench(seconds: float, jobs: int, depth: int, data: Path | None, as_json: bool) -> None:
+def bench(seconds: float, jobs: int, depth: int, data: Path | None, store: str | None, as_json: bool) -> None:
     """Measure the speed of this machine.
 
     A coordinator on a fresh store, fsync on, takes load over loopback from this process; both share the machine. The
@@ -78,7 +83,11 @@ def bench(seconds: float, jobs: int, depth: int, data: Path | None, as_json: boo
     """
     logs.configure("warning")
     watched = sys.stderr.isatty() and not as_json
-    figures = uvloop.run(_measure(seconds, jobs, depth, data or Path.cwd(), _say if watched else _say_nothing))
+    directory, tell = data or Path.cwd(), _say if watched else _say_nothing
+    if store is None:
+        figures = uvloop.run(_measure(seconds, jobs, depth, directory, tell))
+    else:
+        figures = uvloop.run(_measure_shared(store, directory, jobs, tell))
     if as_json:
         click.echo(orjson.dumps({"machine": _machine(), "figures": [_document(figure) for figure in figures]}))
         return
@@ -120,6 +129,19 @@ async def _measure(seconds: float, jobs: int, depth: int, directory: Path, tell:
     if depth:
         figures += await _depth_figures(directory, depth, tell)
     return figures
+
+
+async def _measure_shared(url: str, directory: Path, jobs: int, tell: Tell) -> list[Figure]:
+    from eventjobs.tools.bench import shared  # needs psycopg, which is an extra
+
+    found = await shared.measure(url, directory, jobs, tell)
+    return [
+        Figure("batch enqueue, 1,000 a request", found.enqueued, "jobs/s"),
+        Figure("lease + complete, batches of 100", found.alone, "jobs/s"),
+        Figure("the same by two coordinators", found.together, "jobs/s", 6_000),
+        Figure("two coordinators against one", found.together / found.alone, "times", 1),
+        Figure("two with a snapshot held open against without", found.hindered / found.together, "times", 0.7),
+    ]
 
 
 async def _depth_figures(directory: Path, depth: int, tell: Tell) -> list[Figure]:

@@ -22,11 +22,12 @@ Address = tuple[str, int]
 
 
 @contextmanager
-def coordinator(directory: Path) -> Iterator[tuple[Address, int]]:
-    """A coordinator over a store below the directory: its address and process id."""
+def coordinator(directory: Path, store: str | None = None) -> Iterator[tuple[Address, int]]:
+    """A coordinator over a store below the directory, or in a database by its URL: its address and process id."""
     with tempfile.TemporaryDirectory(prefix="eventjobs-bench-", dir=directory) as data:
         port_file = Path(data, "port")
-        command = [sys.executable, "-m", "eventjobs", "serve", "--data", str(Path(data, "store")), "--port", "0"]
+        place = ["--data", str(Path(data, "store"))] if store is None else ["--store", store]
+        command = [sys.executable, "-m", "eventjobs", "serve", *place, "--port", "0"]
         with _process([*command, "--port-file", str(port_file)], port_file) as served:
             yield served
 
