@@ -47,7 +47,7 @@ def test_where_nobody_watches_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_shared_store_is_measured_with_two_coordinators(postgres_url: str, tmp_path: Path) -> None:
-    """On an empty database there are figures of one, of two, and of two that a snapshot hinders; on another a refusal."""
+    """An empty database gives figures of one, of two, and of two that a snapshot hinders; another is refused."""
     command = bench(tmp_path, "--store", postgres_url, "--json")
     done = subprocess.run(command, capture_output=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
