@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from eventjobs.testing.histories.crowd import Crowd, Habits
-from eventjobs.testing.processes import CoordinatorProcess
+from eventjobs.testing.processes import CoordinatorProcess, wait_for
 
 DISTURBANCES = 3
 BETWEEN = (60, 150)
@@ -91,5 +91,7 @@ async def test_connections_broken_at_random(pair, judge, postgres_url):
 
     crowd = crowd_of(pair, 3)
     await crowd.run(terminate)
+    for each in pair:
+        await asyncio.to_thread(wait_for, lambda each=each: each.ask("/readyz")[0] == 200, "both to be ready again")
     await judge(crowd)
     assert all(each.process.running for each in pair)

@@ -219,7 +219,12 @@ class PostgresEngine:
     def pulse(self) -> Pulse:
         query = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()"
         with self._pool.borrowed() as session:
-            ((size, clock),) = session.fetch(query)
+            try:
+                rows = session.run([(query, ())])[0]
+            except psycopg.Error:  # the connection lay idle; whether the database is there, a new one shows
+                session.drop()
+                rows = session.fetch(query)
+        ((size, clock),) = rows
         return Pulse(size or 0, clock)
 
     def watch(self, moved: Callable[[], None]) -> None:
