@@ -78,7 +78,7 @@ class GroupCommit:
         Raises Unavailable when nothing was done, UnknownOutcome when that cannot be told.
         """
         if self._fatal is not None:
-            raise Unavailable("shutting_down", "the store has failed and the coordinator is going down")
+            raise _going_down()
         if self._closed:
             raise Unavailable("shutting_down", "the coordinator is shutting down")
         if self._pending >= PENDING_REQUESTS_MAX or self._pending_bytes + size > PENDING_BYTES_MAX:
@@ -101,6 +101,8 @@ class GroupCommit:
         def task() -> None:
             result, error = None, None
             try:
+                if self._fatal is not None:
+                    raise _going_down()
                 result = work()
             except OutcomeUnknown as failure:
                 self._give_up([], failure)
@@ -152,8 +154,7 @@ class GroupCommit:
     def _commit(self, group: list[_Request]) -> None:
         """Commit the group; a request whose work raises is taken out, and the others are worked on again."""
         if self._fatal is not None:
-            gone = Unavailable("shutting_down", "the store has failed and the coordinator is going down")
-            return self._refuse(group, gone)
+            return self._refuse(group, _going_down())
         broken_off = 0
         while group:
             try:
@@ -238,6 +239,10 @@ def _settle(answer: asyncio.Future, result: object, error: Exception | None) -> 
         answer.set_result(result)
     else:
         answer.set_exception(error)
+
+
+def _going_down() -> Unavailable:
+    return Unavailable("shutting_down", "the store has failed and the coordinator is going down")
 
 
 def _unavailable(full: StorageFull) -> Unavailable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -147,7 +148,7 @@ class Pool:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._idle: list[Session] = []
+        self._idle: deque[Session] = deque()
         self._turns = threading.BoundedSemaphore(READERS_MAX)
         self._closed = False
 
@@ -157,7 +158,7 @@ class Pool:
         if not self._turns.acquire(timeout=READER_WAIT_SECONDS):
             raise Away(f"all {READERS_MAX} connections for reading are in use")
         try:
-            session = self._idle.pop() if self._idle else Session(self._url)
+            session = self._lent()
             try:
                 yield session
             finally:
@@ -165,6 +166,12 @@ class Pool:
                 self._give_back(session)
         finally:
             self._turns.release()
+
+    def _lent(self) -> Session:
+        try:
+            return self._idle.pop()
+        except IndexError:  # looked at first, the last one could be gone by then: other threads borrow too
+            return Session(self._url)
 
     def _give_back(self, session: Session) -> None:
         if self._closed:
