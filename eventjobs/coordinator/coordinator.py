@@ -422,6 +422,8 @@ class Coordinator:
     def _schedule_maintenance(self) -> None:
         def maintain() -> None:
             self._commits.maintain()
+            if self._neighbours is not None and not (self.draining or self._away):
+                self._retention.begin()  # with what others finished
             self._schedule_maintenance()
 
         self._maintenance = self._loop.call_later(MAINTENANCE_SECONDS, maintain)

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from eventjobs.coordinator import coordinator as coordinators
 from eventjobs.coordinator import neighbours, rescuer
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.coordinator.looking import Looking
 from eventjobs.coordinator.replies import StoreAway, UnknownOutcome
 from eventjobs.domain.job import Job
+from eventjobs.domain.retention import parse_rules
 from eventjobs.store.contract import Away, OutcomeUnknown, TryAgain
 from eventjobs.testing import builders as b
 from eventjobs.testing.shared_memory import SharedStore
@@ -30,8 +32,9 @@ class Crowd:
         self.coordinators: list[Coordinator] = []
         self._ids = itertools.count(1)
 
-    async def start(self) -> Coordinator:
-        self.coordinators.append(await Coordinator.start(self.store.engine()))
+    async def start(self, retention: str = "") -> Coordinator:
+        engine = self.store.engine()
+        self.coordinators.append(await Coordinator.start(engine, retention=parse_rules(retention)))
         return self.coordinators[-1]
 
     async def enqueue(self, at: Coordinator, **members) -> Job:
@@ -202,6 +205,19 @@ async def test_a_watcher_of_the_log_hears_of_what_others_append(crowd):
     await until(lambda: here._log_watchers)
     await crowd.enqueue(there)
     assert await watching
+
+
+async def test_what_others_finished_is_retained_by_the_rules_here(crowd, monkeypatch):
+    """The rules hold for all jobs, also when the coordinator that finished one is gone."""
+    monkeypatch.setattr(coordinators, "MAINTENANCE_SECONDS", 0.1)
+    await crowd.start(retention="succeeded 1s")
+    there = await crowd.start()
+    job = await crowd.enqueue(there)
+    await crowd.lease(there)
+    await there.execute([b.complete(job.id, now=0)])
+    await there.stop()
+    crowd.coordinators.remove(there)
+    await until(lambda: "job_retired" in crowd.types())
 
 
 async def test_nothing_is_appended_while_nothing_happens(crowd):
