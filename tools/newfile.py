@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from eventjobs.store.flushing import flush
+
 
 class NotWritten(Exception):
     """The file was not written; whatever was there is as it was. The text says why."""
@@ -50,19 +52,10 @@ def _written(stream: BinaryIO, part: Path, path: Path) -> Iterator[BinaryIO]:
         os.fsync(stream.fileno())
         os.link(part, path)  # unlike a rename it fails where a file has appeared meanwhile
         part.unlink()
-        sync_directory(path.parent)
+        flush(path.parent)
     except FileExistsError as error:
         raise NotWritten(f"{path} is there already; it is not written over") from error
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full" if full else error.strerror
         raise NotWritten(f"{path} cannot be written: {reason}") from error
-
-
-def sync_directory(directory: Path) -> None:
-    """Bring a directory's names to disk."""
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

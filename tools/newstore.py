@@ -10,10 +10,10 @@ from typing import Self
 
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import AlreadyOpen, Head, StoreError
+from eventjobs.store.flushing import flush
 from eventjobs.store.ingest import Written, ingest
 from eventjobs.store.lmdb import open_engine
 from eventjobs.store.lmdb.guards import LOCK_FILE, DirectoryLock
-from eventjobs.tools.newfile import sync_directory
 
 
 class TargetInUse(StoreError):
@@ -75,9 +75,9 @@ class NewStore:
         self._engine.close()
         self._engine = None
         try:
-            sync_directory(self._made)
+            flush(self._made)
             self._made.rename(self._directory)
-            sync_directory(self._directory.parent)
+            flush(self._directory.parent)
         except OSError as error:
             shutil.rmtree(self._made, ignore_errors=True)
             raise TargetInUse(f"{self._directory} cannot be put in its place: {error.strerror}") from error

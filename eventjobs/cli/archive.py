@@ -10,6 +10,7 @@ import orjson
 
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.durations import DURATION
+from eventjobs.cli.progress import Tell, progress_bars
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import StorageFull, StoreError
 from eventjobs.store.lmdb import LmdbEngine, open_engine
@@ -41,7 +42,8 @@ def archive(data: Path, older_than: int, as_json: bool) -> None:
         raise exits.CannotCheck(str(error)) from error
     try:
         before = engine.archive.end
-        _move(engine, time.time_ns() // 1_000 - older_than)
+        with progress_bars() as tell:
+            _move(engine, time.time_ns() // 1_000 - older_than, tell)
         after, size = engine.archive.end, _size(engine)
     except StorageFull as error:
         raise exits.CannotCheck(str(error)) from error
@@ -55,12 +57,13 @@ def archive(data: Path, older_than: int, as_json: bool) -> None:
         click.echo(f"{after - before:,} records moved; {after:,} of {size:,} are in the archive")
 
 
-def _move(engine: LmdbEngine, before: int) -> None:
+def _move(engine: LmdbEngine, before: int, tell: Tell) -> None:
     more = True
     while more:
         more = engine.seal(before, _no_pause)
         while engine.empty():
             pass
+        tell("records", engine.archive.end, 0)
 
 
 def _no_pause() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
-from rich.progress import Progress
 
 from eventjobs.cli import exits, options, output
+from eventjobs.cli.progress import progress_bars
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.compact import compact as compact_store
 
@@ -27,9 +25,8 @@ def compact(data: Path, as_json: bool) -> None:
     this is interrupted, the old one is untouched.
     """
     try:
-        with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-            task = bar.add_task("rows", total=None)
-            done = compact_store(data, lambda rows, total: bar.update(task, completed=rows, total=total or None))
+        with progress_bars() as tell:
+            done = compact_store(data, lambda rows, total: tell("rows", rows, total))
     except Corrupt as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:

@@ -21,8 +21,8 @@ INTERRUPTED = 130
 
 MEANINGS = {
     DONE: "done",
-    REFUSED: "refused by the coordinator, or failed; verify, backup, restore, rebuild: something is damaged or differs",
-    USAGE: "wrong usage; verify, backup, restore, rebuild: it could not be done, or not to its end",
+    REFUSED: "refused by the coordinator, or failed; commands that work on a store: something is damaged or differs",
+    USAGE: "wrong usage; commands that work on a store: it could not be done, or not to its end",
     UNREACHABLE: "no coordinator answers at the URL, or it takes no requests now",
     CANNOT_SERVE: "serve: the address or the store cannot be used",
     COORDINATOR_FAILED: "serve: the store failed while running; start it again",

@@ -3,8 +3,8 @@
 A rule's text is what it is about, the jobs it is about, and how long: `succeeded queue=mail kind=receipt 1d`. Rules are
 separated by commas. `succeeded`, `dead` and `canceled` say when a job leaves the live store, `payloads` when its
 contents (payload, result, errors) are erased, `keys` when its idempotency key is forgotten; each is counted from the
-job's end. A duration is a number and one of s, m, h, d, or the word `never`. Of several rules about the same thing
-the most specific holds: one that names queue and kind, then one that names the kind, then one that names the queue.
+job's end. A duration is a number and one of s, m, h, d, w, or the word `never`. Of several rules about the same
+thing the most specific holds: one that names queue and kind, then one that names the kind, then the queue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from eventjobs.domain.limits import DAY_SECONDS, MICROSECONDS, NAME_LENGTH_MAX
+from eventjobs.domain.durations import age_of
+from eventjobs.domain.limits import NAME_LENGTH_MAX
 
 SUBJECTS = ("succeeded", "dead", "canceled", "payloads", "keys")
-AGE_SECONDS_MAX = 100 * 365.25 * DAY_SECONDS
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": DAY_SECONDS}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])").fullmatch
 _NAME = re.compile(rf"[A-Za-z0-9._:/@-]{{1,{NAME_LENGTH_MAX}}}").fullmatch
 
 
@@ -95,9 +93,7 @@ def _parse(words: list[str], number: int, faults: list[tuple[int, str]]) -> Rule
 def _age(word: str, number: int, faults: list[tuple[int, str]]) -> int | None:
     if word == "never":
         return None
-    match = _DURATION(word)
-    seconds = None if match is None else float(match[1]) * _UNITS[match[2]]
-    if seconds is None or seconds > AGE_SECONDS_MAX:
+    age = age_of(word)
+    if age is None:
         faults.append((number, f"{word!r} is no duration such as 12h or 30d, of at most 100 years, and not 'never'"))
-        return None
-    return round(seconds * MICROSECONDS)
+    return age

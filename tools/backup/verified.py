@@ -13,6 +13,7 @@ from attrs import frozen
 
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import StoreError
+from eventjobs.store.flushing import flush
 from eventjobs.store.indexes import INDEXES
 from eventjobs.tools.source import SourceHead, open_source
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
@@ -90,16 +91,7 @@ def refuse_existing(target: Path) -> None:
 
 def give_name(path: Path, target: Path) -> None:
     """Put a file that is whole on disk, then in its place."""
-    sync(path)
+    flush(path)
     refuse_existing(target)
     path.rename(target)
-    sync(target.parent)
-
-
-def sync(path: Path) -> None:
-    """Flush a file, or the names in a directory, to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush(target.parent)

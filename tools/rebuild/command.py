@@ -18,13 +18,7 @@ from eventjobs.tools.verify.report import counted
 
 
 @click.command(name="rebuild", short_help="Make read models and indexes anew from the log.")
-@options.setting(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=Path("eventjobs-data"),
-    show_default="./eventjobs-data",
-    help="Directory of the store.",
-)
+@options.data_option
 @click.option(
     "--only",
     "names",

@@ -11,12 +11,12 @@ from eventjobs.store.archive.layout import PART_RECORDS
 from eventjobs.store.archive.manifest import (
     MANIFEST_FILE,
     PARTIAL,
-    flush_directory,
     load_manifest,
     save_manifest,
 )
 from eventjobs.store.archive.segment import Entry, Segment, cannot_write, segment_name, write_segment
 from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.flushing import flush
 
 ARCHIVE_DIRECTORY = "archive"
 """Where the files lie, below the directory of the store."""
@@ -128,7 +128,7 @@ class Archive:
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        flush_directory(self.directory)
+        flush(self.directory)
         manifest = self.manifest.with_entry(entry)
         save_manifest(self.directory, manifest)
         self.manifest = manifest
@@ -147,7 +147,7 @@ class Archive:
             return
         try:
             self.directory.mkdir()
-            flush_directory(self.directory.parent)
+            flush(self.directory.parent)
         except OSError as error:
             raise cannot_write(self.directory, error) from error
 

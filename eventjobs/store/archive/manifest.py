@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from eventjobs.store.archive.segment import Entry, cannot_write
 from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.flushing import flush
 from eventjobs.store.merkle import HASH_BYTES, NODE_LEVELS
 
 MANIFEST_FILE = "manifest.json"
@@ -118,7 +119,7 @@ def save_manifest(directory: Path, manifest: Manifest) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(path)
-        flush_directory(directory)
+        flush(directory)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
@@ -126,12 +127,3 @@ def save_manifest(directory: Path, manifest: Manifest) -> None:
 
 PARTIAL = ".partial"
 """Ends the names of files that are being written."""
-
-
-def flush_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

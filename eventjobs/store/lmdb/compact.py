@@ -13,6 +13,7 @@ from attrs import frozen
 
 from eventjobs.store.archive import ARCHIVE_DIRECTORY
 from eventjobs.store.contract import Corrupt, StorageFull, StoreError
+from eventjobs.store.flushing import flush
 from eventjobs.store.lmdb.guards import DirectoryLock
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.snapshot import HEADROOM_BYTES, ROWS_BETWEEN, Snapshot, data_file, structural_faults
@@ -50,7 +51,7 @@ def compact(directory: Path, progress: Callable[[int, int], None]) -> Compacted:
         after = partial.stat().st_size
         partial.replace(file)
         (directory / LMDB_LOCK_FILE).unlink(missing_ok=True)  # it tells of transactions of the file that is gone
-        _flush(directory)
+        flush(directory)
     finally:
         partial.unlink(missing_ok=True)
         lock.release()
@@ -100,11 +101,3 @@ def _opened(file: Path) -> Iterator[tuple[lmdb.Environment, Snapshot]]:
             yield env, Snapshot(env, txn, file, file.with_name(ARCHIVE_DIRECTORY))
     except lmdb.InvalidError as error:
         raise StoreError(f"{file} is not a store of eventjobs: {error}") from error
-
-
-def _flush(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
