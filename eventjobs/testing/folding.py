@@ -24,6 +24,11 @@ class Fold:
         """The tables of all its projections."""
         return self._tables
 
+    @property
+    def shown(self) -> dict[str, Job | None]:
+        """What a store must say of each job: None of those that are retired."""
+        return {job_id: None if job.retired else job for job_id, job in self.jobs.items()}
+
     def take(self, records: Iterable[Record]) -> None:
         """Fold in what comes next. Raises KeyError when a projection drops a row that is not there."""
         for record in records:

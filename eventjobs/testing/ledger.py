@@ -224,5 +224,5 @@ def check_integrity(reader: Reader) -> None:
         assert record.version == (1 if before is None else before.version + 1)
         fold.take([record])
     assert (frontier.size, frontier.root()) == (size, reader.head().root)
-    assert all(reader.job(job_id) == job for job_id, job in fold.jobs.items())
+    assert all(reader.job(job_id) == job for job_id, job in fold.shown.items())
     assert fold.differing(reader) == []

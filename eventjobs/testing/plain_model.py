@@ -23,8 +23,9 @@ class Model:
     """Jobs in the order of arrival, what was granted to which request, and the newest recorded time.
 
     Each job: id, queue, kind, priority, max_attempts, state, attempts, token, run_at, expires_at (None unless running),
-    updated_at, finished_at, version, and `settled`: how a worker ended its last lease, True by success, False by
-    failure, None if it did not.
+    updated_at, finished_at, version, `settled`: how a worker ended its last lease, True by success, False by failure,
+    None if it did not; key: its idempotency key, None when it was forgotten; `holds`: whether any of its contents is
+    kept; and `retired`.
 
     Every method takes the time of the clock that asked, which may have been set back: what is recorded never is.
     """
@@ -49,13 +50,15 @@ class Model:
         job.update(changes, updated_at=self.last, version=job["version"] + 1)
         if job["state"] != "running":
             job["expires_at"] = None
-        job["finished_at"] = self.last if job["state"] in ENDED else None
+        if "state" in changes:
+            job["finished_at"] = self.last if job["state"] in ENDED else None
 
-    def enqueue(self, job_id: str, now: int, delay: int, **asked: Any) -> None:
-        """A new job. `asked`: queue, kind, priority, max_attempts."""
+    def enqueue(self, job_id: str, now: int, delay: int, key: str | None = None, **asked: Any) -> None:
+        """A new job with a payload. `asked`: queue, kind, priority, max_attempts. Its key is its id, or another's."""
         job = {
-            "id": job_id, **asked, "state": "queued", "attempts": 0, "token": 0, "run_at": self.time(now) + delay,
-            "expires_at": None, "settled": None, "version": 0, "delay": delay,
+            "id": job_id, "key": key or job_id, **asked, "delay": delay, "state": "queued", "attempts": 0, "token": 0,
+            "run_at": self.time(now) + delay, "expires_at": None, "finished_at": None, "settled": None, "version": 0,
+            "holds": True, "retired": False,
         }  # fmt: skip
         self.jobs.append(job)
         self._record(job, now)
@@ -98,6 +101,8 @@ class Model:
     def settle(self, job_id: str, what: str, token: int, now: int) -> str:
         """Complete, fail, die (a final failure), release or renew by a token: the state it leads to, or the refusal."""
         job = self.job(job_id)
+        if job["retired"]:
+            return "job_not_found"
         if token != job["token"]:
             return "stale_token"
         if job["state"] != "running":
@@ -133,6 +138,8 @@ class Model:
     def cancel(self, job_id: str, now: int) -> str:
         """The state it leads to, or the refusal."""
         job = self.job(job_id)
+        if job["retired"]:
+            return "job_not_found"
         if job["state"] in ("succeeded", "dead"):
             return "illegal_transition"
         if job["state"] != "canceled":
@@ -142,10 +149,59 @@ class Model:
     def requeue(self, job_id: str, now: int) -> str:
         """The state it leads to, or the refusal."""
         job = self.job(job_id)
-        if job["state"] != "dead":
+        if job["retired"]:
+            return "job_not_found"
+        if job["state"] != "dead" or not job["holds"]:
             return "illegal_transition"
         self._record(job, now, state="queued", attempts=0, run_at=self.time(now), settled=None)
         return "queued"
+
+    def erase(self, job_id: str, now: int) -> str:
+        """Let its contents be gone: the state it stays in, or the refusal."""
+        job = self.job(job_id)
+        if job["retired"]:
+            return "job_not_found"
+        if job["state"] not in ENDED:
+            return "illegal_transition"
+        if job["holds"]:
+            self._record(job, now, holds=False)
+        return job["state"]
+
+    def retire(self, job_id: str, now: int) -> str:
+        """Let it leave the store: the state it was in, or the refusal."""
+        job = self.job(job_id)
+        if job["retired"]:
+            return "job_not_found"
+        if job["state"] not in ENDED:
+            return "illegal_transition"
+        self._record(job, now, holds=False, retired=True)
+        return job["state"]
+
+    def forget_key(self, job_id: str, now: int) -> str:
+        """Let its key be free, also when it is retired: the state it stays in, or the refusal."""
+        job = self.job(job_id)
+        if job["retired"] and job["key"] is None:
+            return "job_not_found"
+        if job["state"] not in ENDED:
+            return "illegal_transition"
+        if job["key"] is not None:
+            self._record(job, now, key=None)
+        return job["state"]
+
+    def shown(self) -> list[Job]:
+        """The jobs that are not retired."""
+        return [job for job in self.jobs if not job["retired"]]
+
+    def endings(self, stage: str) -> dict[tuple[str, str, str], int]:
+        """Of the finished jobs that hold contents ("holding"), hold none ("bare") or have a key ("keyed"): the
+        earliest end by state, queue and kind."""
+        ends: dict[tuple[str, str, str], int] = {}
+        for job in self.jobs:
+            of = {"holding": job["holds"], "bare": not job["holds"] and not job["retired"], "keyed": bool(job["key"])}
+            if job["finished_at"] is not None and of[stage]:
+                lane = job["state"], job["queue"], job["kind"]
+                ends[lane] = min(ends.get(lane, job["finished_at"]), job["finished_at"])
+        return ends
 
     def next_due(self, after: int) -> tuple[int, list[tuple[str, str]]] | None:
         """When waiting jobs come due next, after a time, and in which lanes."""

@@ -23,6 +23,7 @@ from eventjobs.domain.job import Job
 from eventjobs.domain.rejections import Rejection
 from eventjobs.domain.retry import Constant
 from eventjobs.projections import READ_MODELS, dead_list, history, listing, stats
+from eventjobs.store.contract import BARE, HOLDING, KEYED
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
 from eventjobs.testing.engines import ENGINES, EngineKind
@@ -38,7 +39,9 @@ FAST = {name: kind for name, kind in ENGINES.items() if not kind.slow}
 
 NAMES = ["a", "a-b", "b"]
 SETTLES = ["complete", "fail", "fail", "die", "release", "renew"]
-SENT = [*SETTLES, "cancel", "requeue"]
+ENDINGS = ["erase", "retire", "forget_key"]
+WITHOUT_TOKEN = ["cancel", "requeue", *ENDINGS]
+SENT = [*SETTLES, "cancel", "requeue", "erase"]
 MAKERS = {
     "complete": b.complete,
     "fail": b.fail,
@@ -47,6 +50,9 @@ MAKERS = {
     "renew": b.renew,
     "cancel": b.cancel,
     "requeue": b.requeue,
+    "erase": b.erase,
+    "retire": b.retire,
+    "forget_key": b.forget_key,
 }
 JUMPS = [-7_200, -20, 20, 7_200, 100_000]
 """Seconds by which a clock is set wrong; the last are more than a lease request is remembered for."""
@@ -121,24 +127,36 @@ class EnginesAgree(RuleBasedStateMachine):
         """The job's own request; under another id it is a repetition, and may ask for something else."""
         asked = {name: job[name] for name in ("queue", "kind", "priority", "max_attempts", "delay")}
         payload = b.PAYLOAD if same else None
-        more = {"retry_policy": Constant(base=5), "idempotency_key": job["id"], "payload": payload, "now": self.now}
+        more = {"retry_policy": Constant(base=5), "idempotency_key": job["key"], "payload": payload, "now": self.now}
         return b.enqueue(job_id or job["id"], **asked, **more)
 
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, same=st.booleans())
     def enqueue_again(self, pick, same):
-        """A known key: the job as it is, or a refusal when something else is asked for."""
+        """A known key: the job as it is, or as it was when it was retired; or a refusal when something else is asked
+        for. A key that was forgotten makes a new job."""
         job = self._picked(pick)
+        if job["key"] is None:
+            return self._enqueue_under_a_free_key(job["id"])
         command = self._enqueue(job, NOBODY, same)
         expected = job["state"] if same else "idempotency_key_reused"
         assert self._everywhere(lambda driver: _states(driver.execute(command))) == [expected]
 
-    @precondition(lambda self: self.model.jobs)
+    def _enqueue_under_a_free_key(self, key: str) -> None:
+        if any(job["key"] == key for job in self.model.jobs):
+            return
+        asked = {"queue": "a", "kind": "a", "priority": 0, "max_attempts": 2}
+        self.model.enqueue(b.an_id(len(self.model.jobs)), self.now, 0, key, **asked)
+        command = self._enqueue(self.model.jobs[-1])
+        assert self._everywhere(lambda driver: _states(driver.execute(command))) == ["queued"]
+
+    @precondition(lambda self: any(job["key"] for job in self.model.jobs))
     @rule(pick=picks, known=st.integers(0, 2), conflict=st.booleans(), twice=st.booleans())
     def enqueue_batch(self, pick, known, conflict, twice):
         """New jobs and known ones in one request: all or none; a key that comes twice in it makes one job."""
         before = len(self.model.jobs)
-        repeated = [self._picked(pick + each) for each in range(known)]
+        keyed = [job for job in self.model.jobs if job["key"] is not None]
+        repeated = [keyed[(pick + each) % len(keyed)] for each in range(known)]
         new = Model()
         for each in range(before, before + 2):
             new.enqueue(b.an_id(each), self.now, 0, queue="a", kind="b", priority=0, max_attempts=2)
@@ -146,7 +164,7 @@ class EnginesAgree(RuleBasedStateMachine):
         if twice:
             commands.append(self._enqueue(new.jobs[0], NOBODY))
         if conflict:
-            commands.append(self._enqueue(self._picked(pick), NOBODY, same=False))
+            commands.append(self._enqueue(keyed[pick % len(keyed)], NOBODY, same=False))
             answer = ("idempotency_key_reused", len(commands) - 1)
         else:
             answer = [job["id"] for job in (*repeated, *new.jobs, *([new.jobs[0]] if twice else []))]
@@ -211,9 +229,16 @@ class EnginesAgree(RuleBasedStateMachine):
     @rule()
     def requeue_all(self):
         """All that are dead, as the dead list has them."""
-        dead = [job["id"] for job in self.model.jobs if job["state"] == "dead"]
+        dead = [job["id"] for job in self.model.shown() if job["state"] == "dead"]
         assert self._everywhere(_dead) == dead
         self._deliver(*(("requeue", job_id, 0, self.now) for job_id in dead))
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(pick=picks, what=st.sampled_from(ENDINGS))
+    def let_go(self, pick, what):
+        """Retention, or an operator, lets something of a job go; of one that has ended, if there is any."""
+        job = self._picked(pick, "succeeded" if pick % 2 else "dead")
+        self._deliver((what, job["id"], 0, self.now))
 
     def _send(self, what: str, job: dict, offset: int) -> tuple[str, str, int, int]:
         self.sent.append((what, job["id"], max(0, job["token"] + offset), self.now))
@@ -222,7 +247,7 @@ class EnginesAgree(RuleBasedStateMachine):
     def _deliver(self, *sent: tuple[str, str, int, int]) -> None:
         expected, commands = [], []
         for what, job_id, token, now in sent:
-            if what in ("cancel", "requeue"):
+            if what in WITHOUT_TOKEN:
                 expected.append(getattr(self.model, what)(job_id, now))
                 commands.append(MAKERS[what](job_id, now=now))
             else:
@@ -300,11 +325,14 @@ class EnginesAgree(RuleBasedStateMachine):
         new = reader.records(fold.size, size)
         assert [record.position for record in new] == list(range(fold.size + 1, size + 1))
         fold.take(new)
-        assert {job_id: reader.job(job_id) for job_id in fold.jobs} == fold.jobs
+        assert {job_id: reader.job(job_id) for job_id in fold.jobs} == fold.shown
         assert fold.differing(reader) == []
 
     def _jobs_are_as_the_model_says(self, reader) -> None:
         for job in self.model.jobs:
+            if job["retired"]:
+                assert reader.job(job["id"]) is None and history.positions(reader, job["id"]) == []
+                continue
             met = reader.job(job["id"])
             assert (met.state, met.attempts, met.lease_token) == (job["state"], job["attempts"], job["token"])
             assert (None if met.lease is None else met.lease.expires_at) == job["expires_at"]
@@ -314,16 +342,22 @@ class EnginesAgree(RuleBasedStateMachine):
                 job["finished_at"],
             )
             assert (met.version, len(history.positions(reader, job["id"]))) == (job["version"], job["version"])
+            assert met.spec.idempotency_key == job["key"]
+            assert job["holds"] or (met.spec.payload, met.result, met.error) == (None, None, None)
         assert reader.job(NOBODY) is None
 
     def _read_models_are_as_the_model_says(self, reader) -> None:
         now, counted = self.model.time(self.now), stats.read(reader)
-        assert counted.jobs == {state: sum(job["state"] == state for job in self.model.jobs) for state in STATES}
+        shown = self.model.shown()
+        assert counted.jobs == {state: sum(job["state"] == state for job in shown) for state in STATES}
         assert (counted.events["job_leased"], counted.lease_expirations) == (self.model.leases, self.model.expirations)
         page = listing.page(reader, state="queued", kind=None, queue="a", below=None, limit=1000)
         assert [job_id for _, job_id in page] == [
-            job["id"] for job in self.model.jobs[::-1] if (job["state"], job["queue"]) == ("queued", "a")
+            job["id"] for job in shown[::-1] if (job["state"], job["queue"]) == ("queued", "a")
         ]
+        for stage in (HOLDING, BARE, KEYED):
+            ends = {(lane.state, lane.queue, lane.kind): end for lane, end in reader.ending_lanes(stage)}
+            assert ends == self.model.endings(stage)
         assert (reader.next_due(now), reader.next_expiry()) == (self.model.next_due(now), self.model.next_expiry())
 
     def _picked(self, pick: int, state: str | None = None) -> dict:
@@ -391,6 +425,7 @@ def _even_steps(machine: EnginesAgree, random: Random) -> dict[Callable[[], None
             lambda: machine.cancel(pick): 2,
             lambda: machine.requeue(pick): 6,
             machine.requeue_all: 1,
+            lambda: machine.let_go(pick, name(ENDINGS)): 10,
         }
     return steps
 
