@@ -176,13 +176,14 @@ class PostgresEngine:
         self._session.drop()
         try:
             rows = self._session.run([("BEGIN", ()), (SETTINGS, ()), (APPEND, ()), (WRITTEN, (head.frontier.size,))])
+            self._session.roll_back()
+            done = rows[3] == [(head.encode(),)] or self._holds(head)
         except (psycopg.Error, StoreError) as again:
             self._session.drop()
             raise OutcomeUnknown(
                 f"the connection broke during a commit, and the database does not say: {again}"
             ) from error
-        self._session.roll_back()
-        if rows[3] != [(head.encode(),)] and not self._holds(head):
+        if not done:
             raise TryAgain(f"the connection broke before the commit was done: {error}") from error
 
     def _holds(self, head: StoredHead) -> bool:
