@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from itertools import islice
+from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 from attrs import frozen
 
+from eventjobs.cli.stores import Database
 from eventjobs.domain.content import Content
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import ContentRef
@@ -82,29 +83,19 @@ class Source(Protocol):
         """The text of a content. Raises Corrupt also when it is not there (any more)."""
 
 
-def open_source(path: Path) -> AbstractContextManager[Source]:
-    """The log of the store in a directory, or of the copy in a file. Raises NoStore or Corrupt."""
-    return _of_store(path)
+def open_source(place: Path | Database) -> AbstractContextManager[Source]:
+    """The log of the store in a directory or a database, or of the copy in a file. Raises NoStore or Corrupt, and of a
+    database StoreError, Away among them."""
+    return nullcontext(DatabaseSource(place) if isinstance(place, Database) else StoreSource(place))
 
 
-@contextmanager
-def _of_store(path: Path) -> Iterator[Source]:
-    yield StoreSource(path)
+class StretchedSource:
+    """See Source: what is the same wherever the stretches come from."""
 
-
-class StoreSource:
-    """See Source: the log of an LMDB store, of which a coordinator may be running."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._head = self.follow()
 
     def head(self) -> SourceHead:
-        return self._head
-
-    def follow(self) -> SourceHead:
-        with open_snapshot(self._path) as snapshot:
-            self._head = _head_of(snapshot)
         return self._head
 
     def texts(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -116,6 +107,25 @@ class StoreSource:
 
     def records(self, after: int = 0) -> Iterator[Record]:
         return (entry.record() for entry in self._read(after, contents=False))
+
+    def _read(self, after: int, contents: bool) -> Iterator[Entry]:
+        while after < self._head.size:
+            stretch = self._stretch(after, contents)
+            yield from stretch
+            after = stretch[-1].position
+
+
+class StoreSource(StretchedSource):
+    """See Source: the log of an LMDB store, of which a coordinator may be running."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        super().__init__()
+
+    def follow(self) -> SourceHead:
+        with open_snapshot(self._path) as snapshot:
+            self._head = _head_of(snapshot)
+        return self._head
 
     def record(self, position: int) -> Record | None:
         if not 1 <= position <= self._head.size:
@@ -132,12 +142,6 @@ class StoreSource:
                 raise Corrupt(f"contents: the content of position {ref.position} is missing")
             return decode_content(unseal(key, stored, CONTENTS)).text
 
-    def _read(self, after: int, contents: bool) -> Iterator[Entry]:
-        while after < self._head.size:
-            stretch = self._stretch(after, contents)
-            yield from stretch
-            after = stretch[-1].position
-
     def _stretch(self, after: int, contents: bool) -> list[Entry]:
         """The next records, at least one."""
         found: list[Entry] = []
@@ -152,6 +156,43 @@ class StoreSource:
                 if len(found) < room:
                     raise Corrupt(f"log: position {after + len(found) + 1} is missing")
         return found
+
+
+class DatabaseSource(StretchedSource):
+    """See Source: the log of a store in a database, of which coordinators may be running."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        super().__init__()
+
+    def follow(self) -> SourceHead:
+        with self._database.outside() as store:
+            stored = store.stored_head()
+            self._head = SourceHead(stored.frontier.size, stored.frontier.root(), stored.last_time)
+        return self._head
+
+    def record(self, position: int) -> Record | None:
+        if not 1 <= position <= self._head.size:
+            return None
+        with self._database.outside() as store:
+            return Entry(position, store.record_text(position), None).record()
+
+    def content(self, ref: ContentRef) -> bytes:
+        with self._database.outside() as store:
+            return store.content(ref)
+
+    def _stretch(self, after: int, contents: bool) -> list[Entry]:
+        """The next records, at least one."""
+        last = min(after + STRETCH_RECORDS, self._head.size)
+        with self._database.outside() as store:
+            if contents:
+                sizes = store.content_sizes(after, last)
+                over = (place for (place, _), size in zip(sizes, accumulate(size for _, size in sizes), strict=True)
+                        if size >= STRETCH_BYTES)  # fmt: skip
+                last = next(over, last)
+            found = store.contents(after, last) if contents else {}
+            texts = enumerate(store.record_texts(after, last - after), after + 1)
+            return [Entry(position, text, found.get(position)) for position, text in texts]
 
 
 def _head_of(snapshot: Snapshot) -> SourceHead:

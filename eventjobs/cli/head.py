@@ -13,15 +13,15 @@ from eventjobs.cli.exits import Refused
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.signing import checkpoints, signing_options
 from eventjobs.cli.sources import source_options
+from eventjobs.cli.stores import Database, open_proofs
 from eventjobs.store.contract import Head, StoreError
-from eventjobs.store.lmdb.snapshot import open_snapshot
 
 
 @click.command(short_help="Print the head of the log, to be kept elsewhere.")
 @signing_options
 @options.json_option
 @source_options
-def head(origin: str | None, key_file: Path | None, as_json: bool, store: Path | None, url: str) -> None:
+def head(origin: str | None, key_file: Path | None, as_json: bool, store: Path | Database | None, url: str) -> None:
     """Print the head of the log: the log's name, its size, and the root of the tree over its records.
 
     Keep it where nobody who can change the log can change it. `verify --from-head` shows later whether the log still
@@ -41,10 +41,10 @@ def head(origin: str | None, key_file: Path | None, as_json: bool, store: Path |
         click.echo(found["note"], nl=False)
 
 
-def _stored_head(store: Path) -> Head:
+def _stored_head(store: Path | Database) -> Head:
     try:
-        with open_snapshot(store) as snapshot:
-            return snapshot.reader().head()
+        with open_proofs(store) as reader:
+            return reader.head()
     except StoreError as error:
         raise Refused(str(error)) from error
 

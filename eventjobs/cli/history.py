@@ -14,6 +14,7 @@ from eventjobs.cli import exits, histories, options, output
 from eventjobs.cli.columns import print_columns
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.sources import source_options
+from eventjobs.cli.stores import Database
 from eventjobs.store.codec import decode_record
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.source import open_source
@@ -23,7 +24,7 @@ from eventjobs.tools.source import open_source
 @click.argument("job_id", metavar="ID")
 @options.json_option
 @source_options
-def history(job_id: str, as_json: bool, store: Path | None, url: str) -> None:
+def history(job_id: str, as_json: bool, store: Path | Database | None, url: str) -> None:
     """Tell what happened to a job: when, by whom, under which attempt and token, how long it waited and ran, and why.
 
     With --store the log is read from its beginning to its end, so jobs are found too that are not in the store any
@@ -41,7 +42,7 @@ def history(job_id: str, as_json: bool, store: Path | None, url: str) -> None:
         print_columns(histories.HEADINGS, histories.rows(histories.parsed(texts)))
 
 
-def _stored(store: Path, job_id: str) -> Iterator[bytes]:
+def _stored(store: Path | Database, job_id: str) -> Iterator[bytes]:
     """The texts of a job's events in a store, as HTTP has them."""
     wanted = canonical_id(job_id)
     found = False

@@ -14,8 +14,8 @@ from eventjobs.cli.exits import Refused
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.signing import FILE, kept_head
 from eventjobs.cli.sources import source_options
+from eventjobs.cli.stores import Database, open_proofs
 from eventjobs.store.contract import Head, StoreError
-from eventjobs.store.lmdb.snapshot import open_snapshot
 
 Proof = dict[str, object]
 
@@ -30,7 +30,9 @@ Proof = dict[str, object]
     help="Speak of the first so many records; of all when left out.",
 )
 @source_options
-def prove(position: int | None, from_head: Path | None, size: int | None, store: Path | None, url: str) -> None:
+def prove(
+    position: int | None, from_head: Path | None, size: int | None, store: Path | Database | None, url: str
+) -> None:
     """Print a proof that the record at POSITION is in the log; or, with --from-head, that the log begins with the one
     that a kept head stands for.
 
@@ -55,10 +57,9 @@ def _from_url(url: str, position: int | None, kept: Head | None, size: int | Non
         return orjson.loads(remote.get("/log/proof", **query))
 
 
-def _from_store(store: Path, position: int | None, kept: Head | None, size: int | None) -> Proof:
+def _from_store(store: Path | Database, position: int | None, kept: Head | None, size: int | None) -> Proof:
     try:
-        with open_snapshot(store) as snapshot:
-            reader = snapshot.reader()
+        with open_proofs(store) as reader:
             whole = reader.head().size
             size = whole if size is None else size
             wanted = kept.size if position is None else position

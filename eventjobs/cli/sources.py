@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from eventjobs.cli import options
+from eventjobs.cli.places import PLACE
 from eventjobs.domain.limits import URL_DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,7 +21,8 @@ def source_options(command: Command) -> Command:
     )(command)
     return click.option(
         "--store",
-        type=click.Path(path_type=Path),
+        type=PLACE,
         metavar="DIR",
-        help="Directory of a store, or a copy of its file, to read instead of asking the coordinator.",
+        help="Directory of a store, a copy of its file, or the URL of a PostgreSQL database, to read instead of asking "
+        "the coordinator.",
     )(command)

@@ -1,20 +1,25 @@
-"""The store that a coordinator is to serve: a directory of its own, or a database that many share."""
+"""The store that a coordinator is to serve or a program to look at: a directory, or a database that many share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import frozen
 
 from eventjobs.cli.exits import CannotServe
 from eventjobs.projections import READ_MODELS
-from eventjobs.store.contract import Engine
+from eventjobs.store.contract import Engine, StoreError
 from eventjobs.store.lmdb import open_engine
 from eventjobs.store.lmdb.datafile import DATA_FILE
-from eventjobs.store.lmdb.snapshot import in_use
+from eventjobs.store.lmdb.snapshot import in_use, open_snapshot
+from eventjobs.store.proofs import ProvesItsLog
+
+if TYPE_CHECKING:
+    from eventjobs.store.postgres.filling import Filling
+    from eventjobs.store.postgres.outside import Outside
 
 
 class Store(Protocol):
@@ -68,12 +73,35 @@ class Database:
             from eventjobs.store.postgres import open_engine as open_database
         return open_database(self.url, READ_MODELS, notify=self.notify)
 
+    def outside(self) -> AbstractContextManager[Outside]:
+        """The store as it stands now, to be looked at. Raises StoreError where there is none; Away."""
+        with _psycopg(StoreError):
+            from eventjobs.store.postgres.outside import open_outside
+        return open_outside(self.url)
+
+    def fill(self, in_use: Callable[[str], StoreError]) -> Filling:
+        """A store that is to be made there. Raises StoreError, and what `in_use` makes of a text if there is one."""
+        with _psycopg(StoreError):
+            from eventjobs.store.postgres.filling import Filling
+        return Filling(self.url, READ_MODELS, in_use)
+
 
 @contextmanager
-def _psycopg() -> Iterator[None]:
+def _psycopg(problem: type[Exception] = CannotServe) -> Iterator[None]:
     """Says what to do when the package is not there."""
     try:
         yield
     except ImportError as error:
         reason = f"a PostgreSQL store needs the package psycopg ({error}): pip install 'eventjobs[postgres]'"
-        raise CannotServe(reason) from error
+        raise problem(reason) from error
+
+
+@contextmanager
+def open_proofs(place: Path | Database) -> Iterator[ProvesItsLog]:
+    """What of a store answers for head and proofs, as it stands now. Raises StoreError."""
+    if isinstance(place, Database):
+        with place.outside() as store:
+            yield store
+        return
+    with open_snapshot(place) as snapshot:
+        yield snapshot.reader()

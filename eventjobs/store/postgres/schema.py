@@ -215,15 +215,10 @@ def migrate(connection: psycopg.Connection) -> None:
     Raises StoreError for a store that only newer programs may write.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_SPACE, SCHEMA_LOCK))
-    there = _version(connection)
+    there = refuse_newer(connection)
     if there is None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS eventjobs")
         there = 0
-    elif (oldest := _number(connection, "oldest_program")) > SCHEMA_VERSION:
-        raise StoreError(
-            f"the store in this database has schema {there}, which programs of schema {oldest} and later may use; "
-            f"this eventjobs has {SCHEMA_VERSION}: use a newer one"
-        )
     if there >= SCHEMA_VERSION:
         return
     for version in range(there + 1, SCHEMA_VERSION + 1):
@@ -234,6 +229,18 @@ def migrate(connection: psycopg.Connection) -> None:
             "INSERT INTO eventjobs.meta VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET number = excluded.number",
             (name, number),
         )
+
+
+def refuse_newer(connection: psycopg.Connection) -> int | None:
+    """The version of the schema that is there, None in a database without a store. Raises StoreError for one that only
+    newer programs may use."""
+    there = _version(connection)
+    if there is not None and (oldest := _number(connection, "oldest_program")) > SCHEMA_VERSION:
+        raise StoreError(
+            f"the store in this database has schema {there}, which programs of schema {oldest} and later may use; "
+            f"this eventjobs has {SCHEMA_VERSION}: use a newer one"
+        )
+    return there
 
 
 def _version(connection: psycopg.Connection) -> int | None:

@@ -1,0 +1,51 @@
+"""A store in a database seen from outside, for programs that look at it and change nothing, beside its coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from eventjobs.domain.content import Content
+from eventjobs.store.codec import decode_content, unseal
+from eventjobs.store.contract import StoreError
+from eventjobs.store.postgres.connection import Session, meaning, place_of
+from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead, position_key
+from eventjobs.store.postgres.schema import refuse_newer
+
+READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class Outside(PostgresReader):
+    """See store.contract.Reader, of which it answers for the log: head, records, contents and proofs."""
+
+    def content_sizes(self, after: int, last: int) -> list[tuple[int, int]]:
+        """Position and size in bytes, checksum and salt included, of each content above `after`, up to `last`."""
+        query = (
+            "SELECT position, octet_length(value) FROM eventjobs.contents "
+            "WHERE position > %s AND position <= %s ORDER BY position"
+        )
+        return self._fetch(query, (after, last))
+
+    def contents(self, after: int, last: int) -> dict[int, Content]:
+        """The contents above `after`, up to `last`, by position."""
+        query = "SELECT position, value FROM eventjobs.contents WHERE position > %s AND position <= %s"
+        found = self._fetch(query, (after, last))
+        return {place: decode_content(unseal(position_key(place), value, "contents")) for place, value in found}
+
+
+@contextmanager
+def open_outside(url: str) -> Iterator[Outside]:
+    """The store in a database as it stands now. Raises StoreError where there is none, or a newer one; Away."""
+    session = Session(url)
+    try:
+        session.connection.execute(READ_ONLY)
+        if refuse_newer(session.connection) is None:
+            raise StoreError(f"{place_of(url)} has no schema eventjobs: there is no store")
+        head = StoredHead.of_rows(session.fetch(HEAD))
+        yield Outside(session, {}, head)
+    except psycopg.Error as error:
+        raise meaning(error) from error
+    finally:
+        session.drop()
