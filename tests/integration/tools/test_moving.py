@@ -123,7 +123,8 @@ def test_a_coordinator_goes_on_where_the_other_stopped(tmp_path, postgres_url):
         status, done = new.ask(f"/jobs/{first['id']}/complete", {"token": 1, "result": None})
         assert (status, done["state"]) == (200, "succeeded")
         assert new.ask(f"/jobs/{second['id']}/complete", {"token": 1})[1]["code"] == "stale_token"
-        assert new.ask("/stats")[1]["jobs"] == {"running": 1, "succeeded": 1}
+        states = new.ask("/stats")[1]["jobs"]
+        assert (states["running"], states["succeeded"], sum(states.values())) == (1, 1, 2)
         run("prove", "--from-head", tmp_path / "kept", "--store", postgres_url)
         moved = run("export", "--store", postgres_url).stdout_bytes
     begin = content.splitlines()[1:-1]
