@@ -17,7 +17,7 @@ class Duration(click.ParamType):
             return value
         age = age_of(str(value))
         if age is None:
-            self.fail(f"{value!r} is no duration such as 90s, 12h or 30d, of at most 100 years", param, ctx)
+            self.fail(f"{value!r} is not a duration such as 90s, 12h or 30d, of at most 100 years", param, ctx)
         return age
 
 

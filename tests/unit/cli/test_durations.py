@@ -22,5 +22,5 @@ def test_a_duration_is_a_number_and_a_unit(text):
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1 d", "1y", "٣d", "36526d", "9" * 400 + "d"])
 def test_anything_else_is_refused(text):
     """Nothing is guessed, and nothing longer than a hundred years is taken."""
-    with pytest.raises(click.BadParameter, match="is no duration such as 90s, 12h or 30d"):
+    with pytest.raises(click.BadParameter, match="is not a duration such as 90s, 12h or 30d"):
         DURATION.convert(text, None, None)
