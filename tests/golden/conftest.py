@@ -19,7 +19,7 @@ class Golden:
     def __init__(self, folder: Path, data: Path) -> None:
         self.export, self.head, self.public_key = folder / "export.jsonl", folder / "head", folder / "head.key.pub"
         self.data = data
-        self._folder = folder
+        self.name, self._folder = folder.name, folder
         data.mkdir()
         (data / "data.mdb").write_bytes(gzip.decompress((folder / "data.mdb.gz").read_bytes()))
 

@@ -21,7 +21,7 @@ from eventjobs.store.notes import SigningKey
 from eventjobs.testing import builders as b
 from eventjobs.testing.answers import answers
 from eventjobs.testing.driver import Driver
-from eventjobs.testing.past import live
+from eventjobs.testing.past import live, retain
 from eventjobs.tools.source import open_source
 from eventjobs.tools.transfer.export import export
 
@@ -81,6 +81,7 @@ def tell(driver: Driver) -> None:
         driver.execute(b.enqueue(b.an_id(number), kind="last", payload=b.content(f"{number}", number), now=b.at(5_000)))
     failing, _ = driver.lease(b.lease(now=b.at(5_001), request_id="last"), kinds=["last"], limit=2)
     driver.execute(b.fail(failing.id, token=failing.lease_token, now=b.at(5_002)))
+    retain(driver, jobs=60)
 
 
 def make(folder: Path) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from eventjobs.cli.main import cli
 from eventjobs.domain.commands import ActorType
+from eventjobs.domain.events import EVENT_TYPES, ContentsErased, JobRetired, erased_positions
 from eventjobs.domain.job import State
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.checkpoint import parse_checkpoint
@@ -31,6 +32,8 @@ EVENTS_OF_1 = {
     *("job_enqueued", "job_leased", "lease_renewed", "lease_released", "lease_expired", "job_completed"),
     *("attempt_failed", "job_died", "job_canceled", "job_requeued"),
 }
+EVENTS = {"1": EVENTS_OF_1, "2": EVENTS_OF_1 | {"contents_erased", "job_retired", "idempotency_key_forgotten"}}
+"""By folder."""
 
 
 def run(*arguments: object) -> bytes:
@@ -57,11 +60,11 @@ def assert_answers(engine: Engine, expected: dict[str, Any]) -> None:
     assert the_same(said["stats"], expected["stats"])
 
 
-def test_the_first_has_everything(golden):
+def test_it_has_everything_that_there_was(golden):
     """Each event, each state a job can be in, and each type of actor; more than a block of records."""
     with open_source(golden.data) as source:
         records = list(source.records())
-    assert {record.event.type for record in records} >= EVENTS_OF_1
+    assert {record.event.type for record in records} == EVENTS[golden.name]
     assert {record.actor.type for record in records} == set(ActorType)
     assert {job["state"] for job in golden.answers["jobs"].values()} == set(State)
     assert len(records) > 256
@@ -110,6 +113,26 @@ def test_its_export_is_imported(golden, tmp_path):
     engine = open_engine(tmp_path / "made", READ_MODELS, MAP_SIZE, force_filesystem=True)
     assert_answers(engine, golden.answers)
     engine.close()
+
+
+def test_the_newest_has_every_event_that_there_is():
+    """Whoever adds an event adds a folder."""
+    assert EVENTS[max(EVENTS, key=int)] == set(EVENT_TYPES)
+
+
+def test_what_was_erased_is_in_no_export(golden):
+    """Neither the contents that an event erased, nor those of jobs that are retired; all others are."""
+    lines = [orjson.loads(line) for line in golden.export.read_bytes().splitlines()]
+    written = {line["content"]["position"] for line in lines if "content" in line}
+    with open_source(golden.data) as source:
+        records = list(source.records())
+    erasing = [record.event for record in records if isinstance(record.event, ContentsErased | JobRetired)]
+    erased = {place for event in erasing for place in erased_positions(event)}
+    had = {record.position for record in records if any(
+        getattr(record.event, name, None) is not None for name in ("payload", "result", "error")
+    )}  # fmt: skip
+    assert written == had - erased
+    assert bool(erased) is ("contents_erased" in EVENTS[golden.name])
 
 
 @pytest.mark.parametrize("position", [1, 256, 257])

@@ -200,6 +200,27 @@ def test_the_source_reads_in_stretches(lived, exported, postgres_url, monkeypatc
             list(other.texts())
 
 
+def test_nothing_is_seen_before_it_is_finished(lived, postgres_url):
+    """Whatever was taken in by then, in however many pieces; and nothing is there if it is never finished."""
+    with open_source(lived) as source:
+        entries, head = list(source.entries()), source.head()
+    for finished in (False, True):
+        with Filling(postgres_url, READ_MODELS, TargetInUse) as filling:
+            for begin in range(0, len(entries), 100):
+                filling.take(entries[begin : begin + 100])
+            assert not has_store(postgres_url)
+            if finished:
+                filling.finish()
+        assert has_store(postgres_url) is finished
+    with open_source(Database(postgres_url)) as source:
+        assert (source.head(), list(source.entries())) == (head, entries)
+    before = rows_of(postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE eventjobs.projections SET version = 0")
+    open_database(postgres_url, READ_MODELS).close()
+    assert rows_of(postgres_url) == before
+
+
 def test_what_cannot_come_next_is_not_taken(postgres_url, exported):
     """A filling takes a log from its beginning, in order; and only where there is none."""
     records = [line for line in exported.splitlines() if line.startswith(b'{"position"')]
