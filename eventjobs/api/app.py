@@ -14,6 +14,7 @@ from eventjobs.api.render_proofs import Notes, PlainNotes
 from eventjobs.api.routes_backup import get_backup
 from eventjobs.api.routes_dead import requeue_dead
 from eventjobs.api.routes_enqueue import enqueue, enqueue_batch
+from eventjobs.api.routes_erase import erase_many
 from eventjobs.api.routes_lease import lease
 from eventjobs.api.routes_log import get_events
 from eventjobs.api.routes_proofs import get_head, get_proof
@@ -54,6 +55,7 @@ ROUTES: tuple[web.RouteDef, ...] = (
     web.post("/jobs/{id}/requeue", operate_one(read_requeue)),
     web.get("/dead", routes_jobs.list_dead),
     web.post("/dead/requeue", requeue_dead),
+    web.post("/erase", erase_many),
     web.get("/events", get_events),
     web.get("/log/head", get_head),
     web.get("/log/proof", get_proof),

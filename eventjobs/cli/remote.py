@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import getpass
+import os
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -145,12 +148,30 @@ async def _awaited(request: Awaitable[T]) -> T:
 
 def with_remote(command: Callable[..., None]) -> Callable[..., None]:
     """--url and --actor: the command gets the coordinator they stand for as `remote`."""
+    return _with_remote(command, lambda: None, "your network address")
 
+
+def with_operator(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for what cannot be undone: the log keeps who it was at which machine."""
+    return _with_remote(command, _user_at_host, "USER@HOST")
+
+
+def _with_remote(
+    command: Callable[..., None], default_actor: Callable[[], str | None], words: str
+) -> Callable[..., None]:
     @options.setting("--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")
-    @options.setting("--actor", metavar="NAME", help="Who asks, for the log; your network address when left out.")
+    @options.setting("--actor", metavar="NAME", help=f"Who asks, for the log; {words} when left out.")
     @functools.wraps(command)
     def asking(url: str, actor: str | None, **arguments: Any) -> None:
-        with Remote(url, actor) as remote:
+        with Remote(url, default_actor() if actor is None else actor) as remote:
             command(remote=remote, **arguments)
 
     return asking
+
+
+def _user_at_host() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in a container
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

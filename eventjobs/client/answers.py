@@ -197,6 +197,12 @@ class Requeued(Struct, frozen=True):
     requeued: int
 
 
+class Erased(Struct, frozen=True):
+    """Of how many jobs something was erased."""
+
+    erased: int
+
+
 def _shown(value: Struct) -> str:
     """The value as people read it: JSON as the text it is, and not too much of it."""
     parts = []

@@ -14,6 +14,7 @@ import uuid_utils
 
 from eventjobs.client.answers import (
     EnqueuedMany,
+    Erased,
     Event,
     EventPage,
     Head,
@@ -45,9 +46,9 @@ class Client:
 
     Requests are repeated within `retry` when no answer came or the coordinator said: not now. That is safe: an
     enqueue always carries an idempotency key and a lease a request id, made up when the caller gave none. Where
-    it would not be safe (`requeue_dead`), nothing is repeated that may have been carried out. `actor` is the name that
-    the log keeps for what this client asks. `session` opens the connections at the first request; it is called with
-    `headers`, and may be a functools.partial(aiohttp.ClientSession, connector=...). All methods raise
+    it would not be safe (`requeue_dead`, `erase_many`), nothing is repeated that may have been carried out. `actor` is
+    the name that the log keeps for what this client asks. `session` opens the connections at the first request; it is
+    called with `headers`, and may be a functools.partial(aiohttp.ClientSession, connector=...). All methods raise
     Unreachable, BadAnswer or Refused (errors.py has the tree), and InvalidValue before anything is sent.
     """
 
@@ -200,6 +201,37 @@ class Client:
         members = {"ids": names("ids", ids), "kind": kind, "queue": queue, "limit": limit}
         safe = ids is not None and limit is None
         return (await self._post("/dead/requeue", object_text(members), Requeued, safe=safe)).requeued
+
+    async def erase(self, job_id: str, reason: str | None = None) -> Job:
+        """Erase payload, result and errors of a finished job. Refused with IllegalTransition when it is not one."""
+        return await self._act(job_id, "erase", {"reason": reason})
+
+    async def erase_many(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        kind: str | None = None,
+        queue: str | None = None,
+        state: str | None = None,
+        older_than_seconds: float | None = None,
+        reason: str | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Erase the contents of up to 1,000 finished jobs, oldest end first, and say of how many; ask again until it is
+        none. Each argument narrows the choice; one of the first five has to be given.
+
+        With a `limit` it raises Unreachable or Unavailable, instead of asking again, once it may have been carried out.
+        """
+        members = {
+            "ids": names("ids", ids),
+            "kind": kind,
+            "queue": queue,
+            "state": state,
+            "older_than_seconds": older_than_seconds and sent_number("older_than_seconds", older_than_seconds),
+            "reason": reason,
+            "limit": limit,
+        }
+        return (await self._post("/erase", object_text(members), Erased, safe=limit is None)).erased
 
     async def job(self, job_id: str) -> Job:
         """One job as it stands. Refused with JobNotFound."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import signal
+import socket
 import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -207,6 +210,28 @@ def test_all_dead_jobs_can_be_requeued(run: Run, coordinator: CoordinatorProcess
     assert run("requeue", "--all", "--kind", "a", "--limit", "1").stdout_bytes == b"1 requeued\n"
     assert orjson.loads(run("requeue", "--all", "--queue", "default", "--json").stdout_bytes) == {"requeued": 2}
     assert run("requeue", "--all").stdout_bytes == b"0 requeued\n"
+
+
+def test_finished_jobs_are_erased_in_bulk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those chosen, after a yes or --yes, by USER@HOST unless another is named; nobody is asked where nobody is."""
+    first, second, waiting = (
+        orjson.loads(run("enqueue", kind, '"secret"', "--json").stdout_bytes)["id"] for kind in "aba"
+    )
+    run("cancel", first, second)
+    choice = ("erase", "--kind", "a", "--state", "canceled")
+    assert b"--yes" in run(*choice, code=exits.USAGE).stderr_bytes
+    assert b"name the jobs" in run("erase", code=exits.USAGE).stderr_bytes
+    run("erase", first, "--kind", "a", "--yes", code=exits.USAGE)
+    monkeypatch.setattr("eventjobs.cli.erase.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    asked = run(*choice, stdin=b"n\n", code=1)
+    assert b"all finished jobs (kind a, state canceled)?" in asked.stderr_bytes
+    assert run(*choice, "--older-than", "1h", stdin=b"y\n").stdout_bytes == b"0 erased\n"
+    assert run(*choice, "--reason", "asked for", stdin=b"y\n").stdout_bytes == b"1 erased\n"
+    assert run("erase", "--older-than", "0s", "--yes", "--json", "--actor", "ada").stdout_bytes == b'{"erased":1}\n'
+    assert b"payload" in run("show", waiting, "--json").stdout_bytes
+    shown = [run("history", each, "--json").stdout_bytes for each in (first, second)]
+    assert f"{getpass.getuser()}@{socket.gethostname()}".encode() in shown[0] and b"asked for" in shown[0]
+    assert b"ada" in shown[1]
 
 
 def test_stats_count(run: Run, coordinator: CoordinatorProcess) -> None:

@@ -108,6 +108,7 @@ def test_lists_numbers_and_the_repeated_request_are_as_documented(api):
     assert repeated.headers["Idempotent-Replayed"] == "true"
     assert checked("/jobs/batch", api.post("/jobs/batch", json={"jobs": [body, {"kind": "k"}]}), 201)["created"] == 1
     assert checked("/dead/requeue", api.post("/dead/requeue"), 200)["requeued"] == 1
+    assert checked("/erase", api.post("/erase", json={"older_than_seconds": 0}), 200)["erased"] > 0
 
 
 def test_bulk_results_are_as_documented(api):

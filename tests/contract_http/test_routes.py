@@ -18,6 +18,7 @@ REFUSED_BY_STATE = {
     "/jobs/{id}/fail": {"stale_token"},
     "/jobs/{id}/release": {"stale_token"},
     "/jobs/{id}/cancel": {"illegal_transition"},
+    "/jobs/{id}/erase": {"illegal_transition"},
     "/jobs/{id}/requeue": {"illegal_transition"},
 }
 """The 409s of each path; in bulk they are per item. Which refusal comes when is held by the lifecycle's tests."""
@@ -110,12 +111,12 @@ def test_every_operation_has_the_refusals_that_can_meet_it(contract, operations)
             assert codes_of(contract, operation["responses"]["409"]) == REFUSED_BY_STATE[path], path
 
 
-@pytest.mark.parametrize("path", ["/jobs/{id}/cancel", "/jobs/{id}/requeue", "/dead/requeue"])
+@pytest.mark.parametrize("path", ["/jobs/{id}/cancel", "/jobs/{id}/erase", "/jobs/{id}/requeue", "/dead/requeue"])
 def test_a_body_may_be_absent_where_the_contract_says_so(operations, path):
     """Only these requests come without a body."""
     assert not operations["POST", path]["requestBody"]["required"]
     optional = {p for (m, p), each in operations.items() if m == "POST" and not each["requestBody"]["required"]}
-    assert path in optional and len(optional) == 3
+    assert path in optional and len(optional) == 4
 
 
 def test_paths_name_their_parameters(operations, contract):

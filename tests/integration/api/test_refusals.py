@@ -37,6 +37,7 @@ async def test_a_path_that_is_none_is_not_found(api, path):
         ("/complete", {"POST"}),
         ("/dead", {"GET", "HEAD"}),
         ("/dead/requeue", {"POST"}),
+        ("/erase", {"POST"}),
         ("/events", {"GET", "HEAD"}),
         ("/openapi.json", {"GET", "HEAD"}),
     ],

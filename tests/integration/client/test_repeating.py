@@ -76,6 +76,16 @@ async def test_a_requeue_that_was_not_carried_out_is_repeated(script, says, brea
         assert await client.requeue_dead(ids=["i"], kind="a") == 1
 
 
+async def test_an_erasure_is_repeated_unless_a_limit_would_take_further_jobs(script, says, breaks):
+    """What a second time erases was asked for the first time, as long as no limit says how much."""
+    async with Client(script.url, retry=QUICK) as client:
+        script.answer(breaks, says({"erased": 3}))
+        assert await client.erase_many(kind="a", older_than_seconds=1.5, reason="r") == 3
+        script.answer(breaks, says({"erased": 3}))
+        with pytest.raises(Unreachable):
+            await client.erase_many(kind="a", limit=3)
+
+
 async def test_a_requeue_that_was_never_sent_is_repeated():
     """A connection that is refused carried nothing."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
