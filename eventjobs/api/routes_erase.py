@@ -21,9 +21,9 @@ from eventjobs.coordinator.erasing import Choice, erasable, erasable_of
 from eventjobs.coordinator.replies import Unavailable
 from eventjobs.coordinator.retention import STEP_JOBS
 from eventjobs.domain.commands import Actor, ActorType, Erase
+from eventjobs.domain.durations import AGE_SECONDS_MAX
 from eventjobs.domain.job import FINISHED, Job, State
 from eventjobs.domain.limits import BATCH_JOBS_MAX
-from eventjobs.domain.retention import AGE_SECONDS_MAX
 
 NARROWING = ("ids", "kind", "queue", "state", "older_than_seconds")
 

@@ -14,6 +14,7 @@ from eventjobs.cli.durations import DURATION
 from eventjobs.cli.each import for_each_job
 from eventjobs.cli.exits import CommandError
 from eventjobs.cli.remote import Remote, with_operator
+from eventjobs.domain.durations import AGE_SECONDS_MAX
 from eventjobs.domain.job import FINISHED
 from eventjobs.domain.limits import MICROSECONDS
 
@@ -80,7 +81,7 @@ def _erase_all(remote: Remote, body: dict[str, Any], older_seconds: float) -> in
     """Ask until nothing is left that had ended by the time of the first request."""
     began, erased = time.monotonic(), 0
     while True:
-        older_than = older_seconds + time.monotonic() - began
+        older_than = min(older_seconds + time.monotonic() - began, AGE_SECONDS_MAX)
         try:
             answer = documents.loads(remote.post("/erase", {**body, "older_than_seconds": older_than}))
         except CommandError as error:
