@@ -79,6 +79,7 @@ def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Docu
         "error": error,
         "finished_at": None if job.finished_at is None else time_text(job.finished_at),
         "death_cause": None if job.death_cause is None else job.death_cause.value,
+        "erased": job.erased,
         "ahead": None if ahead is None else _ahead(ahead),
         "asked": _asked(takers if takers else lately, bool(takers), since),
     }

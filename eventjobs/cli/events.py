@@ -19,7 +19,11 @@ STYLES = {
     "job_died": "red",
     "job_canceled": "magenta",
     "job_requeued": "cyan",
+    "contents_erased": "magenta",
+    "job_retired": "dim",
+    "idempotency_key_forgotten": "dim",
 }
+ERASING = ("contents_erased", "job_retired")
 
 
 def name(event: dict[str, Any]) -> Text:
@@ -29,10 +33,20 @@ def name(event: dict[str, Any]) -> Text:
 
 def story(event: dict[str, Any]) -> Text:
     """Who made it happen, and what was decided, as name=value; a content is told by its size."""
-    who = event["actor"]
+    who, data = event["actor"], event["data"]
     actor = " ".join(part for part in (who["type"], who["id"]) if part)
-    decided = "  ".join(f"{key}={_short(value)}" for key, value in event["data"].items() if value is not None)
+    if event["type"] in ERASING:
+        data = {"erased": erased(data)} | {name: data[name] for name in ("reason", "rule") if name in data}
+    decided = "  ".join(f"{key}={_short(value)}" for key, value in data.items() if value is not None)
     return output.text(actor).append("  ").append_text(output.text(decided, "dim"))
+
+
+def erased(data: dict[str, Any]) -> str:
+    """Which contents are gone with an event that erases."""
+    named = [name for name in ("payload", "result") if data[f"{name}_position"] is not None]
+    if errors := len(data["error_positions"]):
+        named.append("1 error" if errors == 1 else f"{errors:,} errors")
+    return " and ".join(filter(None, (", ".join(named[:-1]), *named[-1:]))) or "nothing"
 
 
 def _short(value: Any) -> str:

@@ -101,6 +101,13 @@ def _why(event: Event, most: int) -> str:
             return "no reason was given" if data["reason"] is None else data["reason"]
         case "job_requeued":
             return "a fresh set of attempts"
+        case "contents_erased":
+            reason = "no reason was given" if data["reason"] is None else data["reason"]
+            return f"erased for good: {events.erased(data)}; {reason}"
+        case "job_retired":
+            return f"left the live store by the rule: {data['rule']}; erased with it: {events.erased(data)}"
+        case "idempotency_key_forgotten":
+            return f"whoever enqueues under its key gets a new job, by the rule: {data['rule']}"
     return events.story(event).plain
 
 

@@ -57,8 +57,15 @@ def sentence(found: Why) -> str:
                 f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
             )
         case "dead":
-            return f"{start}given up at {output.clock(found['finished_at'])}, as {DEATHS[found['death_cause']]}"
-    return f"{start}since {output.clock(found['finished_at'])}"
+            ended = f"{start}given up at {output.clock(found['finished_at'])}, as {DEATHS[found['death_cause']]}"
+            return ended + _erased(found["erased"])
+    return f"{start}since {output.clock(found['finished_at'])}" + _erased(found["erased"])
+
+
+def _erased(names: list[str]) -> str:
+    if not names:
+        return ""
+    return f"; erased for good: {', '.join(names)}"
 
 
 def _until(found: Why, name: str) -> str:

@@ -5,7 +5,7 @@ Folding a job's records from the first gives its state, on every engine and at e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import attrs
 
@@ -106,21 +106,23 @@ def _requeued(job: Job, record: e.Record, event: e.JobRequeued) -> Job:
     )  # fmt: skip
 
 
-def _erased(job: Job, record: e.Record, event: e.ContentsErased | e.JobRetired) -> Job:
-    """Nothing points at the contents any more; which they were is kept for those who ask."""
-    gone = set(job.erased)
-    gone |= {PAYLOAD} if event.payload_position is not None else set()
-    gone |= {RESULT} if event.result_position is not None else set()
-    gone |= {ERROR} if job.error is not None and job.error.position in event.error_positions else set()
+def without_contents(job: Job, positions: Collection[int]) -> Job:
+    """The job when the contents at these positions are gone: nothing points at them any more; which of its contents
+    they were is kept for those who ask."""
+    refs = {PAYLOAD: job.spec.payload, RESULT: job.result, ERROR: job.error}
+    gone = {*job.erased, *(name for name, ref in refs.items() if ref is not None and ref.position in positions)}
     return attrs.evolve(
         job,
         spec=attrs.evolve(job.spec, payload=None if PAYLOAD in gone else job.spec.payload),
-        version=record.version,
         result=None if RESULT in gone else job.result,
         error=None if ERROR in gone else job.error,
-        updated_at=record.time,
-        erased=tuple(name for name in (PAYLOAD, RESULT, ERROR) if name in gone),
+        erased=tuple(name for name in refs if name in gone),
     )
+
+
+def _erased(job: Job, record: e.Record, event: e.ContentsErased | e.JobRetired) -> Job:
+    left = without_contents(job, e.erased_positions(event))
+    return attrs.evolve(left, version=record.version, updated_at=record.time)
 
 
 def _retired(job: Job, record: e.Record, event: e.JobRetired) -> Job:

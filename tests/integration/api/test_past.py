@@ -149,3 +149,24 @@ async def test_why_of_no_job(api):
     """As everywhere: 404; and no parameter is known."""
     (await api.call("GET", f"/jobs/{ABSENT}/why")).refusal(404, "job_not_found")
     (await api.call("GET", f"/jobs/{ABSENT}/why?at=1")).faults()
+
+
+async def test_what_was_erased_since_is_not_in_the_past(api):
+    """A job is shown as it stood, but for the contents that it lost later: null, and named. What it had left is shown,
+    and a job that is requeued keeps what it lost in mind for its past."""
+    path = "/jobs/" + (await api.enqueue(payload=None, max_attempts=1))["id"]
+    for error in ("first", "second"):
+        (job,) = await api.lease()
+        await api.call("POST", f"{path}/fail", {"token": job["lease_token"], "error": error})
+        if error == "first":
+            await api.call("POST", f"{path}/erase", {"reason": "asked for"})
+            await api.call("POST", f"{path}/requeue", {})
+    died, again = [(await api.call("GET", f"{path}?at={at}")).json for at in (3, 7)]
+    assert (died["state"], died["error"], died["erased"]) == ("dead", None, ["error"])
+    assert again["error"]["message"] == "second" and "erased" not in again
+    paid = "/jobs/" + (await api.enqueue(payload={"secret": 1}))["id"]
+    await api.call("POST", f"{paid}/cancel", {})
+    await api.call("POST", f"{paid}/erase", {})
+    before = await api.call("GET", f"{paid}?at=8")
+    assert (before.status, before.json["state"]) == (200, "queued")
+    assert (before.json["payload"], before.json["erased"]) == (None, ["payload"])

@@ -33,5 +33,7 @@ def test_without_a_rule_nothing_goes():
 def test_every_fault_is_named_with_its_place():
     """A text that is wrong in many ways says so at once."""
     with pytest.raises(BadRules) as caught:
-        parse_rules("succeeded 3d, done 3d, dead, dead que=x 3 days, succeeded 4d, keys 3x, payloads 200000d")
-    assert [number for number, _ in caught.value.faults] == [2, 3, 4, 4, 4, 5, 6, 7]
+        parse_rules(
+            "succeeded 3d, done 3d, dead, dead que=x 3 days, succeeded 4d, keys 3x, payloads 200000d, canceled \u0663d"
+        )
+    assert [number for number, _ in caught.value.faults] == [2, 3, 4, 4, 4, 5, 6, 7, 8]
