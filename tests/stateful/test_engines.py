@@ -351,10 +351,13 @@ class EnginesAgree(RuleBasedStateMachine):
         shown = self.model.shown()
         assert counted.jobs == {state: sum(job["state"] == state for job in shown) for state in STATES}
         assert (counted.events["job_leased"], counted.lease_expirations) == (self.model.leases, self.model.expirations)
-        page = listing.page(reader, state="queued", kind=None, queue="a", below=None, limit=1000)
-        assert [job_id for _, job_id in page] == [
-            job["id"] for job in shown[::-1] if (job["state"], job["queue"]) == ("queued", "a")
-        ]
+        arrived = [(job["state"], job["queue"], job["id"]) for job in shown[::-1]]
+        for state, queue in ((None, None), ("queued", "a"), ("succeeded", None)):
+            page = listing.page(reader, state=state, kind=None, queue=queue, below=None, limit=1000)
+            wanted = [job_id for *lane, job_id in arrived if state in (None, lane[0]) and queue in (None, lane[1])]
+            assert [job_id for _, job_id in page] == wanted
+        dead = dead_list.oldest(reader, kind=None, queue=None, limit=1000)
+        assert {job_id for _, job_id in dead} == {job_id for state, _, job_id in arrived if state == "dead"}
         for stage in (HOLDING, BARE, KEYED):
             ends = {(lane.state, lane.queue, lane.kind): end for lane, end in reader.ending_lanes(stage)}
             assert ends == self.model.endings(stage)
