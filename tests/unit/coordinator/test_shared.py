@@ -16,7 +16,7 @@ from eventjobs.coordinator.looking import Looking
 from eventjobs.coordinator.replies import StoreAway, UnknownOutcome
 from eventjobs.domain.job import Job
 from eventjobs.domain.retention import parse_rules
-from eventjobs.store.contract import Away, OutcomeUnknown, TryAgain
+from eventjobs.store.contract import Away, OutcomeUnknown, Pulse, StoreError, TryAgain
 from eventjobs.testing import builders as b
 from eventjobs.testing.shared_memory import SharedStore
 
@@ -241,3 +241,23 @@ async def test_a_question_that_cannot_be_answered_now_is_refused(crowd, error, t
         await looking.look(question)
     assert refused.value.code == "overloaded"
     await looking.close()
+
+
+@pytest.mark.parametrize("error", [StoreError("refused"), RuntimeError("anything")])
+async def test_a_look_that_fails_is_not_the_last(crowd, monkeypatch, error):
+    """What nobody expected of the store passes for its absence, until a look is answered again."""
+
+    def fails() -> Pulse:
+        failed.append(1)
+        raise error
+
+    crowd.store.hints = False
+    here, failed = await crowd.start(), []
+    monkeypatch.setattr(here._engine, "pulse", fails)
+    await until(lambda: not here.ready and failed)
+    monkeypatch.undo()
+    there = await crowd.start()
+    waiting = asyncio.create_task(crowd.lease(there, wait=SECONDS_MAX))
+    await until(lambda: here.ready)
+    job = await crowd.enqueue(here)
+    assert [each.id for each in await waiting] == [job.id]
