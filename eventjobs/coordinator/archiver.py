@@ -50,9 +50,7 @@ class Archiver:
                 await self._round()
             except _Stopped:
                 return
-            except StorageFull as error:
-                log.warning("archive_put_off", reason=str(error))
-            except Unavailable as error:
+            except (StorageFull, Unavailable) as error:
                 log.warning("archive_put_off", reason=str(error))
             except UnknownOutcome:  # the coordinator ends
                 return

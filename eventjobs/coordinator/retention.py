@@ -81,8 +81,10 @@ class Retention:
         except UnknownOutcome:
             due = None
         except Unavailable as error:
-            due = None if error.code == "shutting_down" else self._clock.now() + RETRY_AFTER
-            log.warning("retention_put_off", reason=str(error))
+            due = None
+            if error.code != "shutting_down":  # else the next coordinator goes on
+                due = self._clock.now() + RETRY_AFTER
+                log.warning("retention_put_off", reason=str(error))
         except Exception:
             due = self._clock.now() + RETRY_AFTER
             log.exception("retention_failed")
