@@ -1,7 +1,8 @@
 """GET /backup: the whole store as of now, streamed while the coordinator goes on.
 
 A thread writes the copy into a pipe, the event loop passes on what comes out of it, and no more of it is in memory than
-the pieces in between. Who stops reading holds that moment of the store for BACKUP_WRITE_SECONDS_MAX and no longer.
+the pieces in between. Who stops reading holds that moment of the store for BACKUP_WRITE_SECONDS_MAX and no longer, and
+who reads slowly for as long as BACKUP_BYTES_PER_SECOND_MIN allows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eventjobs.api.keys import COORDINATOR
 from eventjobs.api.problems import Problem, Refused
 from eventjobs.api.query import Query
 from eventjobs.api.view import Copy
-from eventjobs.domain.limits import BACKUP_PIECE_BYTES, BACKUP_WRITE_SECONDS_MAX
+from eventjobs.domain.limits import BACKUP_BYTES_PER_SECOND_MIN, BACKUP_PIECE_BYTES, BACKUP_WRITE_SECONDS_MAX
 
 CONTENT_TYPE = "application/octet-stream"
 
@@ -57,20 +58,31 @@ def _headers(copy: Copy) -> dict[str, str]:
 async def _send(copy: Copy, response: web.StreamResponse) -> bool:
     """Send the copy; whether all of it was sent. Raises ConnectionError when the reader has left."""
     read_end, write_end = os.pipe()
-    writing = asyncio.get_running_loop().run_in_executor(None, _write, copy, write_end)
+    loop = asyncio.get_running_loop()
+    writing = loop.run_in_executor(None, _write, copy, write_end)
+    sent, spent = 0, 0.0
     try:
         async with _reading(read_end) as pieces:
             while piece := await pieces.read(BACKUP_PIECE_BYTES):
-                async with asyncio.timeout(BACKUP_WRITE_SECONDS_MAX):
+                begun = loop.time()
+                async with asyncio.timeout(seconds_for_next(sent, spent)):
                     await response.write(piece)
+                sent += len(piece)
+                spent += loop.time() - begun
     except TimeoutError:
-        log.warning("backup_cut_off", reason=f"nothing was taken of it for {BACKUP_WRITE_SECONDS_MAX:g} s")
+        log.warning("backup_cut_off", reason="its reader is too slow", bytes=sent, seconds=round(spent, 3))
         return False
     finally:
         fault = await _end_of(writing)
     if fault is not None:
         log.error("backup_failed", reason=str(fault))
     return fault is None
+
+
+def seconds_for_next(sent: int, spent: float) -> float:
+    """How long a reader may take for the next piece, after so many bytes for which it took so many seconds."""
+    left = BACKUP_WRITE_SECONDS_MAX + sent / BACKUP_BYTES_PER_SECOND_MIN - spent
+    return min(BACKUP_WRITE_SECONDS_MAX, left)
 
 
 @asynccontextmanager

@@ -48,6 +48,8 @@ BACKUP_PIECE_BYTES = 1 << 18
 BACKUP_WRITE_SECONDS_MAX = 15.0
 """How long whoever takes a backup may leave a piece of it unread before it is cut off: meanwhile the store keeps every
 page of that moment."""
+BACKUP_BYTES_PER_SECOND_MIN = 1 << 18
+"""The least rate at which a backup may be taken, over all of it: one that trickles would hold that moment for ever."""
 
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
 MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX, MAX_ATTEMPTS_DEFAULT = 1, 1_000, 5

@@ -15,7 +15,7 @@ from eventjobs.store.lmdb import open_engine
 from eventjobs.testing.ledger import check_integrity, crowd_at
 from eventjobs.testing.processes import CoordinatorProcess, ProgramProcess, wait_for
 
-LOAD = 60
+LOAD = 20
 """Acknowledged requests before the backup."""
 
 
@@ -85,7 +85,7 @@ def test_what_stands_in_the_way_is_told(tmp_path):
 def test_a_killed_backup_leaves_nothing_under_its_name(tmp_path):
     """Killed in the middle there is no target, and the next run is not held up."""
     with CoordinatorProcess(tmp_path) as coordinator:
-        lines = "".join(f"{number}\n" for number in range(1_000))
+        lines = "".join(f"{number}\n" for number in range(300))
         enqueue = [sys.executable, "-m", "eventjobs", "enqueue", "k", "--lines", "--url", coordinator.url]
         subprocess.run(enqueue, input=lines, text=True, check=True, capture_output=True)
         target, partial = tmp_path / "b.mdb", tmp_path / "b.mdb.partial"

@@ -21,7 +21,7 @@ from eventjobs.cli.remote import Remote
 from eventjobs.domain.limits import URL_DEFAULT
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
-from eventjobs.store.lmdb.snapshot import compact_copy, data_file, open_snapshot
+from eventjobs.store.lmdb.snapshot import compact_copy, data_file
 from eventjobs.store.lmdb.unsealing import unseal_into
 from eventjobs.tools.backup.restore import Until, restore
 from eventjobs.tools.backup.verified import Damaged, Whole, give_name, partial_file, verified
@@ -81,22 +81,11 @@ def backup(target: Path, url: str, data: Path | None, quick: bool, as_json: bool
             unseal_into(path, archive, lambda done, total: progress("archive", done, total))
         else:
             said = _fetch(url, stream, progress)
-            _refuse_partial(path)
         whole = verified(path, quick, progress, "the store")
         if said is not None and said != (str(whole.head.size), base64.b64encode(whole.head.root).decode()):
             raise Damaged(f"{target} is damaged: it is not the log that the coordinator said it would send")
         give_name(path, target)
     _tell("backed up", "to", Whole(target, whole.bytes, whole.head), quick, time.monotonic() - begun, as_json)
-
-
-def _refuse_partial(path: Path) -> None:
-    """Raise StoreError for a copy whose first records lie in the coordinator's archive, which it does not send."""
-    with open_snapshot(path) as snapshot:
-        if snapshot.archived:
-            what = counted(snapshot.archived, "record")
-            raise StoreError(
-                f"the first {what} are in the archive beside the store; take the backup there, with --data"
-            )
 
 
 def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, str | None]:

@@ -16,12 +16,14 @@ from attrs import frozen
 
 from eventjobs.api.wire_time import time_text
 from eventjobs.projections import READ_MODELS
+from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
 from eventjobs.store.ingest import ingest
 from eventjobs.store.lmdb import open_engine
 from eventjobs.store.lmdb.datafile import DATA_FILE
 from eventjobs.store.lmdb.guards import LOCK_FILE, DirectoryLock
 from eventjobs.store.lmdb.snapshot import data_file, in_use, open_snapshot
+from eventjobs.store.lmdb.unsealing import unseal_into
 from eventjobs.tools.backup.verified import Damaged, Whole, give_name, verified
 from eventjobs.tools.source import Source, open_source
 from eventjobs.tools.verify.verify import Progress
@@ -51,6 +53,7 @@ def restore(backup: Path, directory: Path, until: Until | None, quick: bool, pro
         made = work / DATA_FILE
         if until is None:
             _copy(file, made, progress)
+            _put_archive_back(file, made, quick, progress)
         else:
             _replay(file, work, until, quick, progress)
         whole = verified(made, quick, progress, backup)
@@ -90,6 +93,14 @@ def _copy(file: Path, made: Path, progress: Progress) -> None:
             target.write(piece)
             done += len(piece)
             progress("copy", done, total)
+
+
+def _put_archive_back(file: Path, made: Path, quick: bool, progress: Progress) -> None:
+    """Put the records that a store has in an archive beside it alone into what is made of it."""
+    archive = file.with_name(ARCHIVE_DIRECTORY)
+    if file.name == DATA_FILE and archive.is_dir():
+        verified(file, quick, progress)
+        unseal_into(made, Archive(archive), lambda done, total: progress("archive", done, total))
 
 
 def _replay(file: Path, work: Path, until: Until, quick: bool, progress: Progress) -> None:

@@ -185,7 +185,7 @@ class LmdbEngine:
     def copy(self) -> LmdbCopy:
         self._guard.check()
         try:
-            return LmdbCopy(self._env, self._tables)
+            return LmdbCopy(self._env, self._tables, self.directory)
         except lmdb.Error as error:
             raise _meaning(error, self.directory) from error
 

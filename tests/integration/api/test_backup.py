@@ -15,7 +15,9 @@ from attrs import frozen
 
 from eventjobs.api import routes_backup
 from eventjobs.api.app import RUNNER_OPTIONS, build_app
+from eventjobs.api.routes_backup import seconds_for_next
 from eventjobs.coordinator.coordinator import Coordinator
+from eventjobs.domain.limits import BACKUP_BYTES_PER_SECOND_MIN, BACKUP_PIECE_BYTES, BACKUP_WRITE_SECONDS_MAX
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.lmdb import LmdbEngine, open_engine
 from eventjobs.store.lmdb.snapshot import open_snapshot
@@ -107,6 +109,15 @@ async def test_who_stops_reading_is_cut_off(served, monkeypatch):
         await no_copy_is_open(served)
         with pytest.raises(aiohttp.ClientError):
             await answer.read()
+
+
+def test_who_trickles_is_cut_off_and_who_keeps_the_least_rate_is_not():
+    """A piece in 14 seconds each is each in time, and too slow in sum; at the least rate there is always time."""
+    second = BACKUP_BYTES_PER_SECOND_MIN
+    assert seconds_for_next(0, 0.0) == BACKUP_WRITE_SECONDS_MAX
+    assert seconds_for_next(2 * BACKUP_PIECE_BYTES, 28.0) <= 0
+    assert all(seconds_for_next(n * second, float(n)) == BACKUP_WRITE_SECONDS_MAX for n in (1, 60, 86_400))
+    assert seconds_for_next(86_400 * second, 3_600.0) == BACKUP_WRITE_SECONDS_MAX
 
 
 async def test_a_reader_that_leaves_lets_the_moment_go(served):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from click.testing import CliRunner
 
+from eventjobs.cli import exits
 from eventjobs.cli.main import cli
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.archive.manifest import Manifest, save_manifest
@@ -42,6 +45,13 @@ def run(*arguments: object):
     return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
+def refused(*arguments: object) -> str:
+    """What a command says that is refused, with exit code 1."""
+    done = run(*arguments)
+    assert isinstance(done.exception, exits.Refused | SystemExit) and done.exit_code == 1, done
+    return f"{done.exception}{done.output}"
+
+
 def test_a_backup_has_the_records_of_the_archive(sealed, tmp_path):
     """Every text is in the file, which needs no archive; what is restored of it, up to a point too, is sound."""
     data, texts = sealed
@@ -57,10 +67,31 @@ def test_a_backup_has_the_records_of_the_archive(sealed, tmp_path):
             assert [text for _, text in source.texts()] == wanted
 
 
-def test_a_coordinator_that_has_an_archive_sends_the_asker_to_the_directory(sealed, tmp_path):
-    """Over HTTP the file alone would not be whole: it is refused, and nothing is left."""
+def test_a_coordinator_sends_the_records_of_its_archive_too(sealed, tmp_path):
+    """Over HTTP the file is as whole as from the directory, and nothing lies in the store's directory afterwards."""
+    data, texts = sealed
     with CoordinatorProcess(tmp_path) as coordinator:
-        refused = run("backup", tmp_path / "b.mdb", "--url", coordinator.url)
-        assert refused.exit_code != 0
-        assert "take the backup there, with --data" in str(refused.exception) + refused.output
-    assert not list(tmp_path.glob("b.mdb*"))
+        there = set(os.listdir(data))
+        done = run("backup", tmp_path / "b.mdb", "--url", coordinator.url)
+        assert done.exit_code == 0, done.output
+        assert set(os.listdir(data)) == there
+    with open_snapshot(tmp_path / "b.mdb") as snapshot:
+        assert snapshot.archived == 0
+    with open_source(tmp_path / "b.mdb") as source:
+        assert [text for _, text in source.texts()][: len(texts)] == texts
+
+
+def test_a_directory_with_an_archive_is_restored_whole(sealed, tmp_path):
+    """What is made of it needs no archive; where a file of the archive is damaged or gone, it is refused."""
+    data, texts = sealed
+    assert run("restore", data, "--data", tmp_path / "whole").exit_code == 0
+    assert not (tmp_path / "whole" / "archive").exists()
+    with open_source(tmp_path / "whole") as source:
+        assert [text for _, text in source.texts()] == texts
+    file = min(data.glob("archive/*.log"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:500] + bytes([whole[500] ^ 1]) + whole[501:])
+    assert "is damaged" in refused("restore", data, "--data", tmp_path / "damaged")
+    file.unlink()
+    assert "is damaged" in refused("restore", data, "--data", tmp_path / "damaged")
+    assert not (tmp_path / "damaged").exists()

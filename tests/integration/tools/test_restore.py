@@ -102,9 +102,11 @@ def test_work_goes_on_from_the_point(backup, tmp_path):
 def test_a_time_stands_for_the_last_record_that_is_not_after_it(backup, records, tmp_path):
     """Records of the very time are in, the next one is not; before the first there is nothing to restore."""
     times = [entry.record().time for entry in records]
-    for number, time in enumerate((times[0], times[200], times[200] + 1, times[-1] + 5)):
-        whole = make(backup, tmp_path / f"new-{number}", Until(time=time), quick=True)
-        assert whole.head.size == sum(each <= time for each in times)
+    with open_source(backup) as source:
+        for time in (times[0], times[200], times[200] + 1, times[-1] + 5):
+            assert restoring._size_until(source, Until(time=time)) == sum(each <= time for each in times)
+    whole = make(backup, tmp_path / "new", Until(time=times[200]), quick=True)
+    assert whole.head.size == sum(each <= times[200] for each in times)
     with pytest.raises(StoreError, match="begins at .* nothing to restore until"):
         make(backup, tmp_path / "none", Until(time=times[0] - 1))
     with pytest.raises(StoreError, match=r"ends at position .*, before 100,000"):
