@@ -2,65 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+import sys
+import time
+from typing import Any
 
 import click
+import orjson
 
 from eventjobs.cli import documents, options, output
 from eventjobs.cli.durations import DURATION
 from eventjobs.cli.each import for_each_job
-from eventjobs.cli.remote import Remote, with_remote
+from eventjobs.cli.exits import CommandError
+from eventjobs.cli.remote import Remote, with_operator
+from eventjobs.domain.durations import AGE_SECONDS_MAX
 from eventjobs.domain.job import FINISHED
-from eventjobs.domain.limits import LIST_LIMIT_MAX
+from eventjobs.domain.limits import MICROSECONDS
 
 
 @click.command(short_help="Erase payload, result and errors of finished jobs.")
 @click.argument("ids", metavar="[ID...]", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All finished jobs, or those of --kind, --queue, --older-than.")
-@click.option("--kind", metavar="KIND", help="With --all: only jobs of this kind.")
-@click.option("--queue", metavar="QUEUE", help="With --all: only jobs in this queue.")
+@click.option("--kind", metavar="KIND", help="All finished jobs of this kind.")
+@click.option("--queue", metavar="QUEUE", help="All finished jobs in this queue.")
 @click.option(
-    "--older-than", metavar="DURATION", type=DURATION, help="With --all: only jobs that ended so long ago: 30d."
+    "--state",
+    metavar="STATE",
+    type=click.Choice([state.value for state in sorted(FINISHED)]),
+    help=f"All finished jobs in this state: {', '.join(sorted(FINISHED))}.",
 )
-@click.option("--reason", metavar="TEXT", help="Why; the job's history keeps it.")
+@click.option("--older-than", metavar="DURATION", type=DURATION, help="All jobs that ended so long ago, such as 30d.")
+@click.option("--reason", metavar="TEXT", help="Why; the history of the jobs keeps it.")
+@click.option("--yes", is_flag=True, help="Do not ask before many jobs are erased.")
 @options.json_option
-@with_remote
+@with_operator
 def erase(
     ids: tuple[str, ...],
-    everything: bool,
     kind: str | None,
     queue: str | None,
+    state: str | None,
     older_than: int | None,
     reason: str | None,
+    yes: bool,
     as_json: bool,
     remote: Remote,
 ) -> None:
-    """Erase payload, result and error texts of finished jobs.
+    """Erase payload, result and error texts of finished jobs: of those named, or of all that the options choose.
 
     The history stays whole and verifies; an event says who erased what, and when. The bytes leave the store's file when
-    it is compacted. Each job is decided on its own; one that was refused, as it is not finished, is named, and makes
-    the exit code 1.
+    it is compacted. Each named job is decided on its own; one that was refused, as it is not finished, is named, and
+    makes the exit code 1. Options that choose narrow each other; jobs that end while this goes on are not erased.
     """
-    if bool(ids) == everything:
-        raise click.UsageError("name the jobs by their ids, or say --all")
-    if ids and (kind, queue, older_than) != (None, None, None):
-        raise click.UsageError("--kind, --queue and --older-than go with --all")
-    chosen = list(_finished(remote, kind, queue, older_than or 0)) if everything else ids
-    for_each_job(remote, chosen, "erase", {"reason": reason}, as_json)
+    chosen = {"kind": kind, "queue": queue, "state": state}
+    chooses = older_than is not None or any(value is not None for value in chosen.values())
+    if bool(ids) == chooses:
+        raise click.UsageError("name the jobs by their ids, or choose them by --kind, --queue, --state, --older-than")
+    if ids:
+        for_each_job(remote, ids, "erase", {"reason": reason}, as_json)
+        return
+    if not yes:
+        _ask(chosen, older_than)
+    erased = _erase_all(remote, {**chosen, "reason": reason}, (older_than or 0) / MICROSECONDS)
+    if as_json:
+        output.print_json(orjson.dumps({"erased": erased}))
+    else:
+        click.echo(f"{erased} erased")
 
 
-def _finished(remote: Remote, kind: str | None, queue: str | None, older_than: int) -> Iterator[str]:
-    """Ids of the jobs that ended so many microseconds ago by this machine's clock, newest first in each state."""
-    latest = datetime.now(UTC) - timedelta(microseconds=older_than)
-    for state in sorted(FINISHED):
-        cursor = None
-        while True:
-            answer = remote.get("/jobs", state=state, kind=kind, queue=queue, limit=LIST_LIMIT_MAX, cursor=cursor)
-            page = documents.loads(answer)
-            for job in page["jobs"]:
-                if not older_than or output.moment(job["finished_at"]) <= latest:
-                    yield job["id"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
+def _ask(chosen: dict[str, Any], older_than: int | None) -> None:
+    """Raises Abort at a no, and UsageError where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("what is erased does not come back: say --yes where nobody can be asked")
+    words = [f"{name} {value}" for name, value in chosen.items() if value is not None]
+    if older_than is not None:
+        words.append(f"ended {older_than // MICROSECONDS} s ago or earlier")
+    click.confirm(f"Erase the contents of all finished jobs ({', '.join(words)})?", abort=True, err=True)
+
+
+def _erase_all(remote: Remote, body: dict[str, Any], older_seconds: float) -> int:
+    """Ask until nothing is left that had ended by the time of the first request."""
+    began, erased = time.monotonic(), 0
+    while True:
+        older_than = min(older_seconds + time.monotonic() - began, AGE_SECONDS_MAX)
+        try:
+            answer = documents.loads(remote.post("/erase", {**body, "older_than_seconds": older_than}))
+        except CommandError as error:
+            error.message += f"; {erased} jobs were erased before"
+            raise
+        if not answer["erased"]:
+            return erased
+        erased += answer["erased"]

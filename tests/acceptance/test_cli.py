@@ -277,23 +277,3 @@ def test_tail_begins_at_the_end(coordinator: CoordinatorProcess, run: Run, tmp_p
         wait_for(shown, "a new event")
         assert "kind=old" not in tail.text()
         assert all(line.split()[3] == "job_enqueued" for line in tail.text().splitlines())
-
-
-def test_finished_jobs_are_erased_by_kind_queue_and_age(run: Run, coordinator: CoordinatorProcess) -> None:
-    """--all takes finished jobs only, those that kind, queue and age name; each is shown, once erased it stays so."""
-    done = []
-    for kind in ("a", "a", "b"):
-        run("enqueue", kind, '"secret"')
-        done.append(kill_first_job(coordinator, kind))
-    waiting = orjson.loads(run("enqueue", "a", '"secret"', "--json").stdout_bytes)["id"]
-    assert run("erase", "--all", "--kind", "a", "--older-than", "1h").stdout_bytes == b""
-    assert run("erase", "--all", "--kind", "a", "--queue", "else").stdout_bytes == b""
-    said = run("erase", "--all", "--kind", "a", "--queue", "default", "--reason", "asked for", "--actor", "ada")
-    assert said.stdout_bytes.decode().split() == [done[1], "dead", done[0], "dead"]
-    shown = {job: orjson.loads(run("show", job, "--json").stdout_bytes)["job"] for job in (*done, waiting)}
-    assert [shown[job].get("erased") for job in done] == [["payload", "error"], ["payload", "error"], None]
-    assert shown[waiting]["payload"] == "secret"
-    told = run("history", done[0]).stdout_bytes.decode()
-    assert "operator ada" in told and "erased for good: payload and 1 error; asked for" in told
-    for wrong in (("erase",), ("erase", done[0], "--all"), ("erase", done[0], "--kind", "a")):
-        run(*wrong, code=exits.USAGE)
