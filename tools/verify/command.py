@@ -11,9 +11,12 @@ import orjson
 
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.columns import print_columns
+from eventjobs.cli.places import PLACE
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.signing import FILE, kept_head
+from eventjobs.cli.stores import Database
 from eventjobs.store.contract import StoreError
+from eventjobs.tools.verify.database import verify_database
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
 from eventjobs.tools.verify.report import Outcome, counted
 
@@ -23,22 +26,22 @@ EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome
 
 
 @click.command(short_help="Check that nothing in a store was altered, lost or cut off.")
-@click.argument("store", type=click.Path(path_type=Path), default=lambda: os.environ.get("EVENTJOBS_DATA", DATA))
+@click.argument("store", type=PLACE, default=lambda: os.environ.get("EVENTJOBS_DATA", DATA))
 @click.option("--from-head", type=FILE, metavar="FILE", help="Show that the log begins with the one of this head.")
 @click.option("--public-key", type=FILE, metavar="FILE", help="The key that the head must be signed with.")
 @click.option("--quick", is_flag=True, help="Look at the records' checksums and the tree over them alone.")
 @options.json_option
-def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
+def verify(store: Path | Database, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
     """Check that nothing in a store was altered, lost or cut off.
 
-    STORE is a data directory, a copy of its file, one file of an archive, or an export; left out, EVENTJOBS_DATA or
-    ./eventjobs-data. Nothing in it is changed, and a coordinator may run on it: then a copy is taken first, in the
-    directory for temporary files (TMPDIR).
+    STORE is a data directory, a copy of its file, one file of an archive, an export, or the URL of a PostgreSQL
+    database; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing in it is changed, and a coordinator may run on it:
+    then a copy is taken first, in the directory for temporary files (TMPDIR), and of a database always, as an export.
 
     Looked at are the file's structure; each record's checksum, place, form and time; the tree over the records, against
     the store's head and, with --from-head, against one that was kept elsewhere; whether each event could happen to its
     job as it then was; payloads, results and errors against their digests; and job rows, indexes and read models, which
-    are made anew from the log and compared row by row.
+    are made anew from the log and compared row by row; of a database, the log and the contents.
 
     The exit code is 0 when all is sound, 1 when something is damaged, and 2 when not all of it could be looked at.
     """
@@ -47,7 +50,11 @@ def verify(store: Path, from_head: Path | None, public_key: Path | None, quick: 
     try:
         kept = None if from_head is None else kept_head(from_head, public_key)
         with progress_bars() as progress:
-            document = verify_isolated(store, None if kept is None else kept.head, quick, progress)
+            head = None if kept is None else kept.head
+            if isinstance(store, Database):
+                document = verify_database(store, head, quick, progress).document()
+            else:
+                document = verify_isolated(store, head, quick, progress)
     except exits.Refused as error:
         raise exits.CannotCheck(error.message) from error
     except (StoreError, Failed) as error:

@@ -137,7 +137,9 @@ class PostgresReader(ProvesItsLog):
                 raise missing("log", f"position {wanted}")
         if len(found) < limit:
             raise missing("log", f"position {after + len(found) + 1}")
-        return [unseal(position_key(position), stored, "log") for position, stored in found]
+        return [
+            unseal(position_key(position), stored, f"the record at position {position}") for position, stored in found
+        ]
 
     def subtree(self, level: int, index: int) -> bytes:
         """From the nearest kept nodes below: one question. Raises Corrupt when one of them is missing."""

@@ -163,6 +163,7 @@ def test_what_is_not_there_is_told(exported, tmp_path, postgres_url):
     """A database without a store, one that cannot be reached, a URL of something else, and two places at once."""
     for name, code in (("export", exits.USAGE), ("head", exits.REFUSED)):
         assert "there is no store" in run(name, "--store", postgres_url, code=code).output
+    assert "there is no store" in run("verify", postgres_url, code=exits.USAGE).output
     away = "postgresql://nobody:secret@127.0.0.1:1/none"
     for arguments in (("export",), ("import", "-")):
         said = run(*arguments, "--store", away, code=exits.USAGE, given=exported).output
@@ -198,6 +199,36 @@ def test_the_source_reads_in_stretches(lived, exported, postgres_url, monkeypatc
             connection.execute("UPDATE eventjobs.log SET value = value || 'x' WHERE position = 5")
         with pytest.raises(Corrupt, match="checksum"):
             list(other.texts())
+
+
+def test_a_database_is_verified(lived, exported, postgres_url, tmp_path):
+    """Sound as it came in, and beginning with the head that was kept; what was altered in it afterwards is found."""
+    run("import", "-", "--store", postgres_url, given=exported)
+    (tmp_path / "kept").write_text(run("head", "--store", lived).output)
+    said = run("verify", postgres_url, "--from-head", tmp_path / "kept", "--json").output
+    report = orjson.loads(said)
+    names = ["reading", "records", "tree", "kept head", "events", "contents"]
+    assert ([check["name"] for check in report["checks"]], report["outcome"]) == (names, "sound")
+    assert "postgresql://" not in said
+    run("verify", postgres_url, "--quick")
+    spoilt = {
+        "UPDATE eventjobs.log SET value = set_byte(value, 30, 7) WHERE position = 300": "the record at position 300",
+        "DELETE FROM eventjobs.log WHERE position = 300": "position 300 is missing",
+        "DELETE FROM eventjobs.contents WHERE position = 1": "the payload of position 1 is missing",
+        "UPDATE eventjobs.contents SET value = set_byte(value, 9, 7) WHERE position = 1": "checksum",
+    }
+    for statement, words in spoilt.items():
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("CREATE TABLE kept_log AS SELECT * FROM eventjobs.log")
+            connection.execute("CREATE TABLE kept_contents AS SELECT * FROM eventjobs.contents")
+            connection.execute(statement)
+        assert words in run("verify", postgres_url, code=exits.REFUSED).output
+        with psycopg.connect(postgres_url) as connection:
+            for table in ("log", "contents"):
+                connection.execute(f"DELETE FROM eventjobs.{table}")
+                connection.execute(f"INSERT INTO eventjobs.{table} SELECT * FROM kept_{table}")
+                connection.execute(f"DROP TABLE kept_{table}")
+    run("verify", postgres_url)
 
 
 def test_nothing_is_seen_before_it_is_finished(lived, postgres_url):
