@@ -22,7 +22,7 @@ def source_options(command: Command) -> Command:
     return click.option(
         "--store",
         type=PLACE,
-        metavar="DIR",
+        metavar="DIR|FILE|URL",
         help="Directory of a store, a copy of its file, or the URL of a PostgreSQL database, to read instead of asking "
         "the coordinator.",
     )(command)

@@ -52,7 +52,7 @@ POINT = PointType()
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
-    metavar="DIR",
+    metavar="DIR|FILE",
     default=lambda: os.environ.get("EVENTJOBS_DATA", DATA),
     help="Directory of a store, or a copy of its file; EVENTJOBS_DATA or ./eventjobs-data when left out.",
 )
