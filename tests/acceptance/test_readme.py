@@ -26,7 +26,7 @@ from eventjobs.cli.main import cli
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCUMENTS = [README, ROOT / "docs" / "audit.md", ROOT / "docs" / "backup.md", ROOT / "docs" / "export.md"]
-DOCUMENTS += [ROOT / "docs" / "archive.md", ROOT / "docs" / "history.md"]
+DOCUMENTS += [ROOT / "docs" / "archive.md", ROOT / "docs" / "history.md", ROOT / "docs" / "retention.md"]
 PORT = "8484"
 ANSWER_SECONDS = 30
 PAUSE_SECONDS = 0.05
