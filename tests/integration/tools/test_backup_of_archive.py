@@ -14,8 +14,6 @@ from eventjobs.store.archive.manifest import Manifest, save_manifest
 from eventjobs.store.lmdb import open_engine
 from eventjobs.store.lmdb.snapshot import open_snapshot
 from eventjobs.testing import builders as b
-from eventjobs.testing.driver import Driver
-from eventjobs.testing.past import live
 from eventjobs.testing.processes import CoordinatorProcess
 from eventjobs.tools.source import open_source
 
@@ -24,13 +22,11 @@ SEGMENT_LEVEL = 8
 
 
 @pytest.fixture
-def sealed(tmp_path):
+def sealed(data):
     """The directory of a store with a past, most of it in the archive, and the texts of all its records."""
-    data = tmp_path / "data"
-    (data / "archive").mkdir(parents=True)
+    (data / "archive").mkdir()
     save_manifest(data / "archive", Manifest(SEGMENT_LEVEL))
     engine = open_engine(data, READ_MODELS, MAP_SIZE, force_filesystem=True)
-    live(Driver(engine))
     with engine.read() as reader:
         texts = [reader.record_text(place) for place in range(1, reader.head().size + 1)]
     while engine.seal(b.at(10**9), lambda: None):
