@@ -81,6 +81,7 @@ async def test_named_jobs_are_erased_if_they_can_be(api, finished):
     assert await erased(api, finished) == [1, 3]
     assert await erase(api, {"ids": ids, "limit": 1}) == 1 and await erased(api, finished) == [0, 1, 3]
     assert await erase(api, {"ids": []}) == 0
+    assert await erase(api, {"ids": ids}) == 3
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": "r", "limit": 3}, {"kind": None}])

@@ -15,6 +15,7 @@ from eventjobs.store.indexes import INDEXES
 from eventjobs.store.lmdb.tables import encode_progress
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
+from eventjobs.testing.past import JOBS
 from eventjobs.tools.verify.report import Outcome, Report
 
 PROJECTIONS = (*INDEXES, *READ_MODELS)
@@ -82,6 +83,22 @@ def test_a_missing_content(store):
     text = only_fault(report, "contents", "content_missing")
     assert text.endswith("is missing; no record says that it was erased")
     assert next(each for each in report.checks if each.name == "contents").facts.endswith(", 1 missing")
+
+
+def test_a_content_that_should_be_gone(store):
+    """Put back, whole and under its own checksum, after a record said that it was erased."""
+    with store.engine() as engine, engine.read() as reader:
+        jobs = [job for number in range(1, JOBS + 1) if (job := reader.job(b.an_id(number))) is not None]
+    job = next(job for job in jobs if job.finished_at is not None and job.spec.payload is not None)
+    rows = content_rows(store)
+    with store.engine() as engine:
+        Driver(engine).execute(b.erase(job.id, now=b.at(20_000)))
+    key = job.spec.payload.position.to_bytes(8)
+    assert key not in content_rows(store) and store.verify().outcome is Outcome.SOUND
+    with store.raw() as database:
+        database("contents").put(key, rows[key])
+    text = only_fault(store.verify(), "contents", "content_not_erased")
+    assert f"the content of position {job.spec.payload.position} was erased, but it was met there" in text
 
 
 def test_a_content_that_nobody_brought(store):
