@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eventjobs.domain.job import State
-from eventjobs.store.contract import StorageFull
+from eventjobs.store.contract import HOLDING, StorageFull
 from eventjobs.testing import builders as b
+from eventjobs.testing.driver import Driver
 
 MAP = 8 << 20
 PAYLOAD = b.content('"' + "x" * 100_000 + '"')
@@ -40,6 +41,22 @@ def test_new_work_is_refused_while_there_is_a_reserve(store):
     count = fill(store)
     assert 30 < count < MAP // 100_000
     assert not engine.room_for_new_work()
+
+
+def test_a_full_store_goes_on_with_retention(store):
+    """What has ended is retired in the reserve."""
+    store.open(map_size=MAP)
+    count = fill(store)
+    for number in range(count):
+        (job,) = store.lease(now=b.at(10 + number))
+        store.execute(b.complete(job.id, now=b.at(10 + number)))
+    fill(store)
+    assert not store.engine.room_for_new_work()
+    with store.engine.read() as reader:
+        ids = [job_id for lane, _ in reader.ending_lanes(HOLDING) for job_id in reader.ended(lane, b.at(10_000), count)]
+    assert len(ids) == count
+    retired = Driver(store.engine).execute(*(b.retire(job_id, now=b.at(10_000)) for job_id in ids))
+    assert all(job.retired for job in retired)
 
 
 def test_the_work_that_is_in_can_be_finished_in_the_reserve(store):
