@@ -104,7 +104,7 @@ class Segment:
     def __init__(self, path: Path) -> None:
         """Raises Corrupt for a file that is missing, cut off or damaged at its ends, StoreError for a newer one."""
         self.path = path
-        with self._told("it"):
+        with self._told():
             self.size = path.stat().st_size
             if self.size < layout.HEADER_BYTES + layout.FOOTER_BYTES:
                 raise Corrupt("it was cut off")
@@ -172,7 +172,7 @@ class Segment:
     def sha256(self) -> bytes:
         """The hash of the file's bytes. Raises Corrupt when they cannot be read."""
         digest = hashlib.sha256()
-        with self._told("it"):
+        with self._told():
             for at in range(0, self.size, HASH_STEP_BYTES):
                 digest.update(self._read(at, min(HASH_STEP_BYTES, self.size - at)))
         return digest.digest()
@@ -200,16 +200,17 @@ class Segment:
             raise Corrupt("it was cut off")
         return found
 
-    def _told(self, what: str) -> _Told:
-        return _Told(self.path, what)
+    def _told(self, what: str | None = None) -> _Told:
+        """Names the file in an error; `what` of it, when it is not the file as a whole."""
+        return _Told(str(self.path) if what is None else f"{self.path}: {what}", self.path)
 
 
 @frozen
 class _Told:
-    """Names the file, and what of it, in an error."""
+    """Says where in an error: the file, and what of it."""
 
+    where: str
     path: Path
-    what: str
 
     def __enter__(self) -> None:
         pass
@@ -220,6 +221,6 @@ class _Told:
         if isinstance(error, OSError):
             raise StoreError(f"the archive file {self.path} cannot be read: {error.strerror}") from error
         if isinstance(error, zlib.error | struct.error):
-            raise Corrupt(f"{self.path}: {self.what} cannot be read: {error}") from error
+            raise Corrupt(f"{self.where} cannot be read: {error}") from error
         if isinstance(error, StoreError):
-            raise type(error)(f"{self.path}: {self.what}: {error}") from error
+            raise type(error)(f"{self.where}: {error}") from error

@@ -182,7 +182,7 @@ def test_newer_ones_are_refused(small, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("eventjobs.store.archive.layout.FORMAT_VERSION", 2)
         sealed(directory, texts_of(1, ["a"]))
-    with pytest.raises(StoreError, match=r"256.log: it: it has format 2, .* knows up to 1; use a newer one"):
+    with pytest.raises(StoreError, match=r"256.log: it has format 2, .* knows up to 1; use a newer one"):
         answers(directory)
     text = (directory / "manifest.json").read_text()
     (directory / "manifest.json").write_text(text.replace('"format":1', '"format":3,"more":[]'))
