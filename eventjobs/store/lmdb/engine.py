@@ -10,7 +10,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from eventjobs.domain.projection import Projection, Table
+from eventjobs.domain.projection import Projection
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import NOTHING, Corrupt, Failed, Needs, OutcomeUnknown, StorageFull, StoreError
@@ -190,21 +190,25 @@ class LmdbEngine:
             raise _meaning(error, self.directory) from error
 
     def room_for_new_work(self, size: int = 0) -> bool:
-        taken = self._env.info()["last_pgno"] * self._page_size + SPREAD * size
-        if taken < self._map_size // 4:  # whatever the jobs are, the rest is enough to finish them
+        grown = self._env.info()["last_pgno"] * self._page_size
+        wanted = SPREAD * size
+        if grown + wanted < self._map_size // 4:  # whatever the jobs are, the rest is enough to finish them
             return True
-        return taken + self._map_size // RESERVE_PARTS + FINISH_BYTES * self._unfinished() < self._map_size
+        wanted += self._map_size // RESERVE_PARTS + FINISH_BYTES * self._asked(self._unfinished)
+        if grown + wanted < self._map_size:
+            return True
+        return self._asked(self._tables.pages) * self._page_size + wanted < self._map_size
 
-    def _unfinished(self) -> int:
+    def _asked(self, ask: Callable[[lmdb.Transaction], int]) -> int:
+        """A number of the open transaction, or of the store when there is none."""
+        if self._open is not None:
+            return ask(self._open[0])
+        with self._env.begin() as txn:
+            return ask(txn)
+
+    def _unfinished(self, txn: lmdb.Transaction) -> int:
         """How many jobs have not ended: those that wait and those that run."""
-        if self._open is None:
-            with self._env.begin() as txn:
-                return self._rows(txn, READY) + self._rows(txn, EXPIRIES)
-        txn, _ = self._open
-        return self._rows(txn, READY) + self._rows(txn, EXPIRIES)
-
-    def _rows(self, txn: lmdb.Transaction, table: Table) -> int:
-        return txn.stat(self._tables.by_table[table][0])["entries"]
+        return sum(txn.stat(self._tables.by_table[table][0])["entries"] for table in (READY, EXPIRIES))
 
     def maintain(self) -> None:
         """Free the reader slots of processes that died, which would keep old pages from being used again; and let go

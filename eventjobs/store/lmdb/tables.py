@@ -103,3 +103,10 @@ class Tables:
             for projection in projections
             for table in projection.tables
         }
+
+    def pages(self, txn: lmdb.Transaction) -> int:
+        """How many pages of the file hold something: what the others held was let go, and they are used again."""
+        projected = [database for database, _ in self.by_table.values()]
+        databases = (self.meta, self.log, self.contents, self.tree, self.scratch, *projected)
+        stats = [txn.stat(database) for database in databases]
+        return sum(each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"] for each in stats)

@@ -6,25 +6,28 @@ import pytest
 
 from eventjobs.domain.job import State
 from eventjobs.store.contract import HOLDING, StorageFull
+from eventjobs.store.indexes import READY
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
 
 MAP = 8 << 20
 PAYLOAD = b.content('"' + "x" * 100_000 + '"')
+PAGEFUL = b.content('"' + "x" * 3_000 + '"')
+"""Fits in any page that was let go, while a larger one needs pages that follow each other."""
 
 
-def fill(store) -> int:
+def fill(store, payload=PAYLOAD) -> int:
     """Enqueue jobs as long as the engine says that there is room; how many it were."""
     count = 0
     while store.engine.room_for_new_work():
-        store.enqueue(payload=PAYLOAD)
+        store.enqueue(payload=payload)
         count += 1
     return count
 
 
 def overfill(store) -> None:
     """Enqueue jobs, small and smaller, until not one fits: the reserve is gone too."""
-    for payload in (PAYLOAD, b.content('"' + "x" * 3_000 + '"'), None):
+    for payload in (PAYLOAD, PAGEFUL, None):
         with pytest.raises(StorageFull, match=r"map .*is full.*--map-size"):
             again(store.enqueue, payload=payload)
 
@@ -43,20 +46,30 @@ def test_new_work_is_refused_while_there_is_a_reserve(store):
     assert not engine.room_for_new_work()
 
 
-def test_a_full_store_goes_on_with_retention(store):
-    """What has ended is retired in the reserve."""
+def test_a_full_store_takes_new_jobs_again_once_others_are_retired(store):
+    """What has ended is retired in the reserve; the room it leaves is used again, and kept for finishing as before."""
     store.open(map_size=MAP)
-    count = fill(store)
-    for number in range(count):
-        (job,) = store.lease(now=b.at(10 + number))
-        store.execute(b.complete(job.id, now=b.at(10 + number)))
+    first = fill(store)
+    finish(store, first)
     fill(store)
     assert not store.engine.room_for_new_work()
     with store.engine.read() as reader:
-        ids = [job_id for lane, _ in reader.ending_lanes(HOLDING) for job_id in reader.ended(lane, b.at(10_000), count)]
-    assert len(ids) == count
+        ids = [job_id for lane, _ in reader.ending_lanes(HOLDING) for job_id in reader.ended(lane, b.at(10_000), first)]
+    assert len(ids) == first
     retired = Driver(store.engine).execute(*(b.retire(job_id, now=b.at(10_000)) for job_id in ids))
     assert all(job.retired for job in retired)
+    assert first < fill(store, PAGEFUL)
+    with store.engine.read() as reader:
+        waiting = sum(1 for _ in reader.rows(READY))
+    finish(store, waiting)
+
+
+def finish(store, count: int) -> None:
+    """Lease and complete jobs, one by one, each in commits of its own."""
+    for _ in range(count):
+        (job,) = store.lease(now=b.at(10_000))
+        (done,) = store.execute(b.complete(job.id, now=b.at(10_000)))
+        assert done.state is State.SUCCEEDED
 
 
 def test_the_work_that_is_in_can_be_finished_in_the_reserve(store):
