@@ -7,6 +7,7 @@ at each run and prints how to reproduce a failure.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ settings.register_profile("quick", max_examples=50, stateful_step_count=30, dera
 settings.register_profile("ci", max_examples=300, stateful_step_count=50, derandomize=True, deadline=None)
 settings.register_profile("deep", max_examples=3_000, stateful_step_count=100, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("EVENTJOBS_PROFILE", "quick"))
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a suite started in the background is deaf to Ctrl+C, and would hand that on to the programs that tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
