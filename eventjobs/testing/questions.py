@@ -9,7 +9,8 @@ from attrs import frozen
 from eventjobs.domain.events import JobEnqueued, JobLeased
 from eventjobs.domain.job import State
 from eventjobs.projections import dead_list, history, listing, stats
-from eventjobs.store.contract import Reader, Transaction
+from eventjobs.store.contract import BARE, HOLDING, KEYED, Reader, Transaction
+from eventjobs.store.indexes import ATTEMPT_ERRORS
 from eventjobs.testing.builders import an_id
 
 NOT_THERE = 20
@@ -61,6 +62,9 @@ def questions(store: Transaction, known: Known) -> Iterator[tuple[str, Question]
     yield "next expiry", store.next_expiry
     yield "expired", lambda: store.expired(known.last_time + ALL * ALL, ALL)
     yield "due times", lambda: list(_due_times(store))
+    for stage in (HOLDING, BARE, KEYED):
+        yield f"endings {stage}", lambda stage=stage: list(_endings(store, known, stage))
+    yield "errors of attempts", lambda: [store.row(ATTEMPT_ERRORS, (job_id,)) for job_id in known.job_ids]
 
 
 def _of_the_log(store: Transaction, known: Known) -> Iterator[tuple[str, Question]]:
@@ -109,6 +113,11 @@ def _of_a_lane(store: Transaction, known: Known, queue: str | None, kind: str | 
     yield f"oldest dead {name}", lambda: dead_list.oldest(store, **lane)
     asked = [None if each is None else [each] for each in (queue, kind)]
     yield f"candidates {name}", lambda: store.candidates(*asked, known.last_time + ALL * ALL, ALL)
+
+
+def _endings(store: Transaction, known: Known, stage: str) -> Iterator[object]:
+    for lane, first in store.ending_lanes(stage):
+        yield lane, first, store.ended(lane, known.last_time, ALL)
 
 
 def _due_times(store: Transaction) -> Iterator[object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 
 from eventjobs.store.merkle import leaf_hash
@@ -24,7 +26,7 @@ def filled(engine, commit: int = 800) -> Driver:
 def test_every_engine_gives_the_same_proofs(every_engine):
     """Heads, roots, record texts and proofs do not depend on the engine, nor on how the records were committed."""
     shown = []
-    for commit, engine in zip((800, 77), every_engine.values(), strict=True):
+    for commit, engine in zip(cycle((800, 77)), every_engine.values(), strict=False):
         filled(engine, commit)
         with engine.read() as reader:
             shown.append(
@@ -36,7 +38,7 @@ def test_every_engine_gives_the_same_proofs(every_engine):
                     "consistency": [reader.consistency_proof(s, size) for size in SIZES for s in SIZES if s <= size],
                 }
             )
-    assert shown[0] == shown[1]
+    assert len(shown) > 1 and all(each == shown[0] for each in shown)
     assert shown[0]["roots"][-1] == shown[0]["head"].root
     assert [text is None for text in shown[0]["texts"]] == [True, False, False, False, True]
 
