@@ -159,9 +159,12 @@ async def test_a_store_that_is_away_is_waited_for(crowd, monkeypatch):
     assert (await here.look(lambda view: view.head())).size == 2
 
 
-async def test_a_question_finds_that_the_store_is_away(crowd):
+async def test_a_question_finds_that_the_store_is_away(crowd, monkeypatch):
     """A coordinator that nobody writes to learns it from the first question, and is ready again by itself."""
     here = await crowd.start()
+    engine = crowd.store.engines[0]
+    pulse = engine.pulse()
+    monkeypatch.setattr(engine, "pulse", lambda: pulse)  # so that no look of its own finds it first
     crowd.store.away = True
     with pytest.raises(StoreAway):
         await here.look(lambda view: view.head())

@@ -32,7 +32,7 @@ def test_a_failing_handlers_traceback_is_there_for_who_debugs(play):
             assert "no such" in shown and "raise LookupError" in shown
             assert "eventjobs/worker/" not in shown
 
-    play(scene)
+    play(scene, real=True)  # threads take their own time
 
 
 def test_an_outcome_of_a_canceled_job_is_no_fault(play):
