@@ -28,11 +28,12 @@ class OutsideTheLog(Exception):
         return self._words.format(*map(time_text, self._times))
 
 
-def position_of(point: Point, size: int, time_of: Callable[[int], int], known_until: int) -> int:
+def position_of(point: Point, size: int, time_of: Callable[[int], int], now: int) -> int:
     """The position a point stands for in a log of `size` records, whose times `time_of` tells by their positions.
 
-    `known_until` is the time up to which the log is known to hold everything. Raises OutsideTheLog. Costs O(log size)
-    looks at records.
+    A time after the last record stands for that one: nothing came since. Refused are a time that is still to come, as
+    the log may grow until then, and one before the first record, as there was nothing yet; so is every point of an
+    empty log. Raises OutsideTheLog. Costs O(log size) looks at records.
     """
     if not size:
         raise OutsideTheLog("must be a point of the log, which is empty")
@@ -40,8 +41,8 @@ def position_of(point: Point, size: int, time_of: Callable[[int], int], known_un
         if 1 <= point.position <= size:
             return point.position
         raise OutsideTheLog(f"must be a position from 1 to {size}: the log has no others")
-    if point.time > max(known_until, time_of(size)):
-        raise OutsideTheLog("must not be later than {}: what is in the log after that is not known", known_until)
+    if point.time > max(now, time_of(size)):
+        raise OutsideTheLog("must not be later than now, {}: the log may grow until then", now)
     position = bisect_right(range(1, size + 1), point.time, key=time_of)
     if not position:
         raise OutsideTheLog("must not be earlier than {}: the log begins then", time_of(1))

@@ -76,7 +76,7 @@ def test_what_stands_in_the_way_is_told(tmp_path):
     there = eventjobs(tmp_path, "backup", "b.mdb", "--data", "missing")
     assert there.returncode == 2 and "is there already" in there.stderr
     point = eventjobs(tmp_path, "restore", "b.mdb", "--data", "new", "--until", "yesterday")
-    assert point.returncode == 2 and "is no position" in point.stderr
+    assert point.returncode == 2 and "must be a position of the log, or a time" in point.stderr
     foreign = eventjobs(tmp_path, "restore", "b.mdb", "--data", "new")
     assert foreign.returncode == 2 and "is not a store of eventjobs" in foreign.stderr
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("b.mdb", "mine")]

@@ -13,40 +13,24 @@ from typing import BinaryIO
 import click
 import orjson
 
-from eventjobs.api.faults import Unfit
-from eventjobs.api.wire_time import moment, time_text
+from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.remote import Remote
 from eventjobs.domain.limits import URL_DEFAULT
+from eventjobs.domain.points import Point
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
 from eventjobs.store.lmdb.snapshot import compact_copy, data_file
 from eventjobs.store.lmdb.unsealing import unseal_into
-from eventjobs.tools.backup.restore import Until, restore
+from eventjobs.tools.backup.restore import restore
 from eventjobs.tools.backup.verified import Damaged, Whole, give_name, partial_file, verified
+from eventjobs.tools.points import POINT
 from eventjobs.tools.verify.report import counted, path_text
 from eventjobs.tools.verify.verify import Progress
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 QUICK = click.option("--quick", is_flag=True, help="Verify the records' checksums and the tree over them alone.")
-
-
-class Point(click.ParamType[Until]):
-    """A position of the log or a time."""
-
-    name = "point"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Until:
-        if isinstance(value, Until):
-            return value
-        text = str(value)
-        if text.isascii() and text.isdigit() and int(text):
-            return Until(position=int(text))
-        try:
-            return Until(time=moment(text))
-        except Unfit:
-            self.fail(f"{text!r} is no position (from 1) and no time such as 2026-11-30T12:00:00Z", param, ctx)
 
 
 @click.command(name="backup", short_help="Copy a whole store into a file, while it is at work, and verify it.")
@@ -115,13 +99,13 @@ def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, 
 )
 @click.option(
     "--until",
-    type=Point(),
-    metavar="POSITION|TIME",
+    type=POINT,
+    metavar="POINT",
     help="Leave out what came after this position, or after this time (2026-11-30T12:00:00Z).",
 )
 @QUICK
 @options.json_option
-def restore_command(file: Path, data: Path, until: Until | None, quick: bool, as_json: bool) -> None:
+def restore_command(file: Path, data: Path, until: Point | None, quick: bool, as_json: bool) -> None:
     """Make a data directory of a backup, up to any point of it.
 
     BACKUP is a file that `eventjobs backup` made, or the directory of a store that nobody has open. It is verified, and

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from attrs import frozen
-
-from eventjobs.api.wire_time import time_text
+from eventjobs.domain.points import Point
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
@@ -25,7 +23,8 @@ from eventjobs.store.lmdb.guards import LOCK_FILE, DirectoryLock
 from eventjobs.store.lmdb.snapshot import data_file, in_use, open_snapshot
 from eventjobs.store.lmdb.unsealing import unseal_into
 from eventjobs.tools.backup.verified import Damaged, Whole, give_name, verified
-from eventjobs.tools.source import Source, open_source
+from eventjobs.tools.points import position_in
+from eventjobs.tools.source import open_source
 from eventjobs.tools.verify.verify import Progress
 
 WORK = "restore.partial"
@@ -33,15 +32,7 @@ WORK = "restore.partial"
 PIECE_BYTES = 1 << 20
 
 
-@frozen
-class Until:
-    """The last record to be there: its position, or a time (microseconds) that it is not after."""
-
-    position: int | None = None
-    time: int | None = None
-
-
-def restore(backup: Path, directory: Path, until: Until | None, quick: bool, progress: Progress) -> Whole:
+def restore(backup: Path, directory: Path, until: Point | None, quick: bool, progress: Progress) -> Whole:
     """Make a store in a directory that is empty, or not there. Raises Damaged, StoreError and OSError.
 
     The backup is only read, and verified before anything is taken from it for good.
@@ -103,11 +94,11 @@ def _put_archive_back(file: Path, made: Path, quick: bool, progress: Progress) -
         unseal_into(made, Archive(archive), lambda done, total: progress("archive", done, total))
 
 
-def _replay(file: Path, work: Path, until: Until, quick: bool, progress: Progress) -> None:
+def _replay(file: Path, work: Path, until: Point, quick: bool, progress: Progress) -> None:
     """Make a store of the first records, as they are, with their contents; everything else follows from them."""
     verified(file, quick, progress)
     with open_source(file) as source:
-        size = _size_until(source, until)
+        size = position_in(source, until)
         engine = open_engine(work, READ_MODELS)
         try:
             entries = islice(source.entries(), size)
@@ -118,21 +109,3 @@ def _replay(file: Path, work: Path, until: Until, quick: bool, progress: Progres
         root = snapshot.reader().root(size)
     if (head.size, head.root) != (size, root):
         raise Damaged(f"{file} is damaged: its first {size:,} records are not those that its tree stands for")
-
-
-def _size_until(source: Source, until: Until) -> int:
-    """How many records come up to the point. Raises StoreError when it is not in the log."""
-    head = source.head()
-    if until.position is not None:
-        if until.position > head.size:
-            raise StoreError(f"the backup ends at position {head.size:,}, before {until.position:,}")
-        return until.position
-    low, high = 0, head.size
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if source.record(middle).time <= until.time else (low, middle - 1)
-    if not low:
-        first = source.record(1)
-        begins = "has no records" if first is None else f"begins at {time_text(first.time)}"
-        raise StoreError(f"the backup {begins}, so there is nothing to restore until {time_text(until.time)}")
-    return low

@@ -11,17 +11,16 @@ from pathlib import Path
 import click
 import orjson
 
-from eventjobs.api.faults import Unfit
-from eventjobs.api.points import point
 from eventjobs.api.routes_settle import canonical_id
 from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.columns import print_columns
 from eventjobs.domain.job import State
-from eventjobs.domain.points import OutsideTheLog, Point, position_of
+from eventjobs.domain.points import Point
 from eventjobs.projections.stats import Stats
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.scratch import Scratch
+from eventjobs.tools.points import POINT, position_in
 from eventjobs.tools.replay import render
 from eventjobs.tools.replay.fold import Fold, job_at
 from eventjobs.tools.replay.statistics_at import numbers_at, numbers_folded
@@ -29,23 +28,6 @@ from eventjobs.tools.source import Source, open_source
 from eventjobs.tools.verify.report import counted
 
 DATA = "eventjobs-data"
-
-
-class PointType(click.ParamType):
-    """A position of the log or a time."""
-
-    name = "position or time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Point:
-        if isinstance(value, Point):
-            return value
-        try:
-            return point(value)
-        except Unfit as unfit:
-            self.fail(str(unfit), param, ctx)
-
-
-POINT = PointType()
 
 
 @click.command(short_help="Show jobs as they were at any point of the log.")
@@ -99,13 +81,7 @@ def _told() -> Iterator[None]:
 
 
 def _position(source: Source, wanted: Point | None) -> int:
-    head = source.head()
-    if wanted is None:
-        return head.size
-    try:
-        return position_of(wanted, head.size, lambda position: source.record(position).time, head.time)
-    except OutsideTheLog as outside:
-        raise exits.Refused(f"the point {outside.text(time_text)}") from outside
+    return source.head().size if wanted is None else position_in(source, wanted)
 
 
 @contextmanager

@@ -170,16 +170,38 @@ def test_what_changed_between_two_points(past):
     assert "is before" in run("replay", "--store", past.directory, "--diff", last, first, code=exits.REFUSED).stderr
 
 
-def test_points_that_there_are_not(past, tmp_path):
-    """Beyond the end, before the beginning, no point at all, no store: said clearly, with its exit code."""
+def test_a_time_after_the_last_record_is_its_end(past):
+    """Until now nothing came since, so it is what the last position shows; a time to come may bring more."""
+    end = run("replay", "--store", past.directory, "--json").stdout
+    last = past.states[past.size][0]
+    for time in (last, last + 1, last + b.seconds(10_000)):
+        assert run("replay", "--store", past.directory, "--at", time_text(time), "--json").stdout == end
+    first = past.states[1][0]
+    assert orjson.loads(run("replay", "--store", past.directory, "--at", time_text(first), "--json").stdout)["position"]
+    for time in (first - 1, b.at(10**9)):
+        run("replay", "--store", past.directory, "--at", time_text(time), code=exits.USAGE)
+
+
+@pytest.mark.parametrize(
+    "command", [("replay", "--store", "{}", "--at"), ("restore", "{}", "--quick", "--data", "new", "--until")]
+)
+def test_points_that_there_are_not(past, tmp_path, monkeypatch, command):
+    """Beyond the end, before the beginning, to come: said in the same words wherever a point is asked for."""
+    monkeypatch.chdir(tmp_path)
+    command = [str(past.directory) if part == "{}" else part for part in command]
     for at, reason in (
-        (past.size + 1, f"must be a position from 1 to {past.size}"),
-        ("2199-01-01T00:00:00Z", "must not be later than"),
-        ("1999-01-01T00:00:00Z", "must not be earlier than"),
+        (past.size + 1, f"the point must be a position from 1 to {past.size}: the log has no others"),
+        ("2199-01-01T00:00:00Z", "the point must not be later than now, 20"),
+        ("1999-01-01T00:00:00Z", f"the point must not be earlier than {time_text(past.states[1][0])}: the log begins"),
     ):
-        assert reason in run("replay", "--store", past.directory, "--at", at, code=exits.REFUSED).stderr
-    for at in ("0", "noon", "2026-02-30T00:00:00Z", "-1"):
-        run("replay", "--store", past.directory, f"--at={at}", code=exits.USAGE)
+        assert reason in run(*command, at, code=exits.USAGE).stderr
+    for at in ("0", "noon", "2026-02-30T00:00:00Z"):
+        run(*command, at, code=exits.USAGE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_replay_cannot_do(past, tmp_path):
+    """No store, no such job, options that do not go together: said clearly, with its exit code."""
     for wrong in (("--at", 1, "--diff", 1, 2), ("--job", ABSENT, "--queue", "q"), ("--job", ABSENT, "--jobs")):
         run("replay", "--store", past.directory, *wrong, code=exits.USAGE)
     for command in (("replay",), ("history", ABSENT)):

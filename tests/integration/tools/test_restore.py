@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from eventjobs.domain.points import Point
 from eventjobs.projections import READ_MODELS
 from eventjobs.store import codec
 from eventjobs.store.contract import Corrupt, StoreError
@@ -20,8 +21,9 @@ from eventjobs.store.lmdb.snapshot import compact_copy, open_snapshot
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
 from eventjobs.tools.backup import restore as restoring
-from eventjobs.tools.backup.restore import WORK, Until, restore
+from eventjobs.tools.backup.restore import WORK, restore
 from eventjobs.tools.backup.verified import Damaged, give_name, partial_file, verified
+from eventjobs.tools.points import position_in
 from eventjobs.tools.source import open_source
 
 CUT = 321
@@ -32,7 +34,7 @@ def quiet(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
-def make(file: Path, directory: Path, until: Until | None = None, quick: bool = False):
+def make(file: Path, directory: Path, until: Point | None = None, quick: bool = False):
     """A restore that must leave the backup as it was."""
     before = file.read_bytes()
     try:
@@ -80,7 +82,7 @@ def test_a_restored_store_is_the_one_that_was_backed_up(backup, template, tmp_pa
 
 def test_up_to_a_position_the_log_is_the_same_and_beyond_it_there_is_nothing(backup, records, tmp_path):
     """Texts, contents and root are those of the first records; contents of later ones are not in the file at all."""
-    whole = make(backup, tmp_path / "new", Until(position=CUT))
+    whole = make(backup, tmp_path / "new", Point(position=CUT))
     with open_source(tmp_path / "new") as restored, open_snapshot(backup) as original:
         assert list(restored.entries()) == records[:CUT]
         assert (whole.head.size, whole.head.root) == (CUT, original.reader().root(CUT))
@@ -91,7 +93,7 @@ def test_up_to_a_position_the_log_is_the_same_and_beyond_it_there_is_nothing(bac
 
 def test_work_goes_on_from_the_point(backup, tmp_path):
     """The engine takes the next job at the next position."""
-    make(backup, tmp_path / "new", Until(position=CUT))
+    make(backup, tmp_path / "new", Point(position=CUT))
     engine = open_engine(tmp_path / "new", READ_MODELS, MAP_SIZE, force_filesystem=True)
     try:
         assert Driver(engine).execute(b.enqueue(b.an_id(9_999), now=b.at(100_000)))[0].spec.position == CUT + 1
@@ -104,13 +106,13 @@ def test_a_time_stands_for_the_last_record_that_is_not_after_it(backup, records,
     times = [entry.record().time for entry in records]
     with open_source(backup) as source:
         for time in (times[0], times[200], times[200] + 1, times[-1] + 5):
-            assert restoring._size_until(source, Until(time=time)) == sum(each <= time for each in times)
-    whole = make(backup, tmp_path / "new", Until(time=times[200]), quick=True)
+            assert position_in(source, Point(time=time)) == sum(each <= time for each in times)
+    whole = make(backup, tmp_path / "new", Point(time=times[200]), quick=True)
     assert whole.head.size == sum(each <= times[200] for each in times)
-    with pytest.raises(StoreError, match="begins at .* nothing to restore until"):
-        make(backup, tmp_path / "none", Until(time=times[0] - 1))
-    with pytest.raises(StoreError, match=r"ends at position .*, before 100,000"):
-        make(backup, tmp_path / "none", Until(position=100_000))
+    with pytest.raises(StoreError, match="must not be earlier than .*: the log begins then"):
+        make(backup, tmp_path / "none", Point(time=times[0] - 1))
+    with pytest.raises(StoreError, match="must be a position from 1 to"):
+        make(backup, tmp_path / "none", Point(position=100_000))
     assert not (tmp_path / "none").exists()
 
 
@@ -156,7 +158,7 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("until", [None, Until(position=CUT)], ids=["whole", "until"])
+@pytest.mark.parametrize("until", [None, Point(position=CUT)], ids=["whole", "until"])
 @pytest.mark.parametrize("spoil", SPOILT, ids=lambda spoil: spoil.__name__)
 def test_a_bad_backup_is_refused(backup, tmp_path, spoil, until):
     """It is said what is wrong, and no directory is left."""
@@ -199,7 +201,7 @@ def test_what_an_interrupted_restore_left_is_no_store_and_in_nobodys_way(backup,
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(restoring, "give_name", kill)
-        make(backup, tmp_path / "new", Until(position=CUT))
+        make(backup, tmp_path / "new", Point(position=CUT))
     left = tmp_path / "left"
     assert {entry.name for entry in left.iterdir()} == {WORK, "coordinator.lock"}
     assert make(backup, left).head.size > CUT
@@ -238,7 +240,7 @@ def test_records_that_are_not_those_of_the_tree_are_refused(backup, tmp_path, mo
     """What was taken in is held against the root over as many records of the backup."""
     monkeypatch.setattr(snapshots.LmdbReader, "root", lambda reader, size: bytes(32))
     with pytest.raises(Damaged, match="are not those that its tree stands for"):
-        make(backup, tmp_path / "new", Until(position=CUT), quick=True)
+        make(backup, tmp_path / "new", Point(position=CUT), quick=True)
 
 
 def test_a_copy_in_the_directory_of_a_running_coordinator_is_looked_at_itself(data, backup):
