@@ -61,9 +61,9 @@ class Database:
     def __str__(self) -> str:
         """The address without what may be secret in it."""
         with _psycopg():
-            from eventjobs.store.postgres import place_of
+            from eventjobs.store.postgres import database_at
 
-        return place_of(self.url)
+        return database_at(self.url)
 
     def served_by_another(self) -> bool:
         return False

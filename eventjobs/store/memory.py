@@ -13,15 +13,14 @@ from contextlib import contextmanager
 
 from attrs import define, field
 
-from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content, ContentDigest
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import ContentsErased, Event, JobLeased, JobRetired, Record, erased_positions
-from eventjobs.domain.evolve import evolve
+from eventjobs.domain.events import ContentsErased, JobLeased, JobRetired, Record, erased_positions
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
-from eventjobs.store.codec import decode_record, encode_record
+from eventjobs.store.appending import Appending
+from eventjobs.store.codec import decode_record
 from eventjobs.store.contract import (
     BARE,
     DUE_ROWS_MAX,
@@ -34,7 +33,6 @@ from eventjobs.store.contract import (
     Head,
     Needs,
 )
-from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.merkle import Frontier, leaf_hash, node_hash
 from eventjobs.store.proofs import ProvesItsLog
 
@@ -166,7 +164,7 @@ class MemoryReader(ProvesItsLog):
         return list(self._state.jobs.values())
 
 
-class MemoryTransaction(MemoryReader):
+class MemoryTransaction(Appending, MemoryReader):
     """See store.contract.Transaction."""
 
     def __init__(self, state: _State, read_models: Sequence[Projection]) -> None:
@@ -215,25 +213,8 @@ class MemoryTransaction(MemoryReader):
     def kept(self, job_id: str) -> Job | None:
         return self._state.jobs.get(job_id)
 
-    def append(
-        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
-    ) -> Job:
-        state = self._state
-        if now < state.last_time:
-            raise ValueError(f"time would go backwards in the log: {now} after {state.last_time}")
-        if before is None and job_id in state.jobs:
-            raise ValueError(f"job {job_id} exists already")
-        version = 1 if before is None else before.version + 1
-        record = Record(len(state.log) + 1, job_id, version, now, actor, event)
-        after = evolve(before, record)
-        self._take(before, record, encode_record(record), after, content)
-        return after
-
-    def append_text(self, text: bytes, content: Content | None) -> Record:
-        record = record_that_follows(text, len(self._state.log), self._state.last_time)
-        before = self.kept(record.job_id)
-        self._take(before, record, text, job_after(before, record), content)
-        return record
+    def _log_size(self) -> int:
+        return len(self._state.log)
 
     def _take(self, before: Job | None, record: Record, text: bytes, after: Job, content: Content | None) -> None:
         state = self._state

@@ -9,18 +9,15 @@ from itertools import islice, takewhile
 import lmdb
 import structlog
 
-from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import ContentsErased, Event, JobLeased, JobRetired, Record, erased_positions
-from eventjobs.domain.evolve import evolve
+from eventjobs.domain.events import ContentsErased, JobLeased, JobRetired, Record, erased_positions
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Projection, Table, Value
-from eventjobs.store.codec import encode_content, encode_record, seal
+from eventjobs.store.appending import Appending
+from eventjobs.store.codec import encode_content, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
-from eventjobs.store.indexes import EXPIRIES, JOBS, KEYS, JobRows, attempt_errors, remembered_request, text_digest
-from eventjobs.store.ingest import job_after, record_that_follows
-from eventjobs.store.keys import uuid_bytes
+from eventjobs.store.indexes import EXPIRIES, KEYS, JobRows, attempt_errors, remembered_request, text_digest
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
 from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, encode_progress, position_key
 from eventjobs.store.lmdb.tree import keep_nodes
@@ -30,7 +27,7 @@ from eventjobs.store.ready import due_places
 log = structlog.get_logger("eventjobs.store")
 
 
-class LmdbTransaction(LmdbReader):
+class LmdbTransaction(Appending, LmdbReader):
     """See store.contract.Transaction. Owned by the writer thread; ended by the engine."""
 
     def __init__(
@@ -113,24 +110,8 @@ class LmdbTransaction(LmdbReader):
 
     # Writing --------------------------------------------------------------------------------------------------
 
-    def append(
-        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
-    ) -> Job:
-        if now < self.last_time:
-            raise ValueError(f"time would go backwards in the log: {now} after {self.last_time}")
-        if before is None and self._txn.get(uuid_bytes(job_id), db=self._tables.by_table[JOBS][0]) is not None:
-            raise ValueError(f"job {job_id} exists already")
-        position = self._frontier.size + 1
-        record = Record(position, job_id, 1 if before is None else before.version + 1, now, actor, event)
-        after = evolve(before, record)
-        self._take(before, record, encode_record(record), after, content)
-        return after
-
-    def append_text(self, text: bytes, content: Content | None) -> Record:
-        record = record_that_follows(text, self._frontier.size, self.last_time)
-        before = self.kept(record.job_id)
-        self._take(before, record, text, job_after(before, record), content)
-        return record
+    def _log_size(self) -> int:
+        return self._frontier.size
 
     def _take(self, before: Job | None, record: Record, text: bytes, after: Job, content: Content | None) -> None:
         """Put a record where it belongs, with all that follows from it."""

@@ -1,4 +1,4 @@
-"""Connections to the database: how they are made, what their errors mean, and a pool of them for readers."""
+"""Connections to the database: how they are made, what their errors mean, and some of them for readers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def connect(url: str) -> psycopg.Connection:
     return connection
 
 
-def place_of(url: str) -> str:
+def database_at(url: str) -> str:
     """Which database a URL means, without what may be secret in it."""
     parts = conninfo_to_dict(url)
     hosts, ports = str(parts.get("host", "localhost")).split(","), str(parts.get("port", "5432")).split(",")
@@ -143,7 +143,7 @@ def _rows(cursor: psycopg.Cursor) -> list[tuple]:
     return cursor.fetchall() if cursor.description is not None else []
 
 
-class Pool:
+class Sessions:
     """Sessions that threads borrow, at most READERS_MAX at a time; the one used last is lent first."""
 
     def __init__(self, url: str) -> None:

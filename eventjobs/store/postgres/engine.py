@@ -12,7 +12,7 @@ from eventjobs.domain.projection import Projection
 from eventjobs.store.contract import NOTHING, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
 from eventjobs.store.indexes import INDEXES, LEASE_REQUEST_MEMORY
 from eventjobs.store.keys import KeyCodec
-from eventjobs.store.postgres.connection import Pool, Session, Statement, meaning
+from eventjobs.store.postgres.connection import Session, Sessions, Statement, meaning
 from eventjobs.store.postgres.listener import CHANNEL, Listener
 from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
@@ -83,7 +83,7 @@ class PostgresEngine:
         self._url, self._own_clock, self._notify = url, own_clock, notify
         self._projections = kept_as_rows(projections)
         self._codecs = {table: KeyCodec(table) for each in projections for table in each.tables}
-        self._session, self._pool = Session(url), Pool(url)
+        self._session, self._readers = Session(url), Sessions(url)
         self._open: PostgresTransaction | None = None
         self._listener: Listener | None = None
         self._lows, self._looked, self._look_seconds = Lows(), 0.0, 0.0
@@ -206,7 +206,7 @@ class PostgresEngine:
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
-        with self._pool.borrowed() as session:
+        with self._readers.borrowed() as session:
             try:
                 rows = session.run([("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), (HEAD, ())])
             except psycopg.Error:  # a connection that was idle may have been closed from the other side meanwhile
@@ -219,7 +219,7 @@ class PostgresEngine:
 
     def pulse(self) -> Pulse:
         query = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()"
-        with self._pool.borrowed() as session:
+        with self._readers.borrowed() as session:
             try:
                 rows = session.run([(query, ())])[0]
             except psycopg.Error:  # the connection lay idle; whether the database is there, a new one shows
@@ -243,7 +243,7 @@ class PostgresEngine:
 
     def maintain(self) -> None:
         """One coordinator at a time folds the counters' deltas and forgets lease requests that have passed a day."""
-        with self._pool.borrowed() as session:
+        with self._readers.borrowed() as session:
             try:
                 if session.run([("BEGIN", ()), (SETTINGS, ()), (KEEPER, ())])[2] == [(True,)]:
                     forget = (FORGET, (LEASE_REQUEST_MEMORY, FORGOTTEN_REQUESTS))
@@ -257,4 +257,4 @@ class PostgresEngine:
         if self._listener is not None:
             self._listener.stop()
         self._session.drop()
-        self._pool.close()
+        self._readers.close()

@@ -20,7 +20,7 @@ from eventjobs.store.indexes import INDEXES, text_digest
 from eventjobs.store.ingest import Written
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Uuids
-from eventjobs.store.postgres.connection import Session, meaning, place_of
+from eventjobs.store.postgres.connection import Session, database_at, meaning
 from eventjobs.store.postgres.engine import NEW_HEAD, SETTINGS
 from eventjobs.store.postgres.loading import REQUESTS, Loaded, sound_job
 from eventjobs.store.postgres.reader import StoredHead
@@ -50,7 +50,7 @@ class Filling:
             with self._errors():
                 self._session.run([("BEGIN", ()), (SETTINGS, ()), (PATIENT, ())])
                 if refuse_newer(self._session.connection) is not None:
-                    raise in_use(f"{place_of(url)} has a store already; one is only made where there is none")
+                    raise in_use(f"{database_at(url)} has a store already; one is only made where there is none")
                 self._session.connection.execute("SET LOCAL client_min_messages = warning")
                 migrate(self._session.connection)
                 bring_up_to_date(self._session, self._codecs, projections)

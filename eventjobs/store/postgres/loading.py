@@ -61,7 +61,7 @@ def filter_of(queues: Sequence[str] | None, kinds: Sequence[str] | None) -> Filt
     )
 
 
-def place_of(job: Job) -> tuple[int, int, int]:
+def leasing_order(job: Job) -> tuple[int, int, int]:
     """Sorts in the order of leasing."""
     return -job.spec.priority, job.run_at, job.spec.position
 
@@ -107,7 +107,7 @@ NO_LOWS = Lows()
 
 
 @define
-class Pool:
+class Locked:
     """Jobs that were locked for something, best first. `all_there_is`: beyond them there are none, unless others have
     them locked."""
 
@@ -123,8 +123,8 @@ class Loaded:
     clock: int
     generation: int
     jobs: dict[str, Job | None] = field(factory=dict)
-    candidates: dict[Filter, Pool] = field(factory=dict)
-    expired: Pool | None = None
+    candidates: dict[Filter, Locked] = field(factory=dict)
+    expired: Locked | None = None
     holders: dict[bytes, tuple[Job, bytes | None]] = field(factory=dict)
     known_keys: frozenset[bytes] = frozenset()
     requests: dict[bytes, tuple[int, int] | None] = field(factory=dict)
@@ -199,20 +199,20 @@ class Loading:
         jobs: dict[str, Job | None] = {job_id: None for _, job_id in self.jobs}
         if self.jobs:
             jobs |= {job.id: job for job in map(sound_job, _values(next(each)))}
-        pools = {}
+        locked = {}
         for name, limit in self.wanted.items():
             rows = next(each)
-            pools[name] = Pool(sorted(sound_jobs(_values(rows)), key=place_of), len(rows) < limit)
+            locked[name] = Locked(sorted(sound_jobs(_values(rows)), key=leasing_order), len(rows) < limit)
         expired = None
         if self.expired:
             rows = next(each)
-            expired = Pool(sound_jobs(_values(rows)), len(rows) < self.expired)
+            expired = Locked(sound_jobs(_values(rows)), len(rows) < self.expired)
         next(each)
         ((clock, generation, *head),) = next(each)
         loaded = Loaded(StoredHead.of_rows([] if head[0] is None else [tuple(head)]), clock, generation)
-        loaded.jobs, loaded.candidates, loaded.expired = jobs, pools, expired
-        for pool in (*pools.values(), *([] if expired is None else [expired])):
-            jobs.update({job.id: job for job in pool.jobs})
+        loaded.jobs, loaded.candidates, loaded.expired = jobs, locked, expired
+        for some in (*locked.values(), *([] if expired is None else [expired])):
+            jobs.update({job.id: job for job in some.jobs})
         if self.keys:
             loaded.known_keys = frozenset(self.keys)
             loaded.holders = dict(map(holder, next(each)))

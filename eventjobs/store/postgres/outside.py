@@ -10,7 +10,7 @@ import psycopg
 from eventjobs.domain.content import Content
 from eventjobs.store.codec import decode_content, unseal
 from eventjobs.store.contract import StoreError
-from eventjobs.store.postgres.connection import Session, meaning, place_of
+from eventjobs.store.postgres.connection import Session, database_at, meaning
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead, position_key
 from eventjobs.store.postgres.schema import refuse_newer
 
@@ -42,7 +42,7 @@ def open_outside(url: str) -> Iterator[Outside]:
     try:
         session.connection.execute(READ_ONLY)
         if refuse_newer(session.connection) is None:
-            raise StoreError(f"{place_of(url)} has no schema eventjobs: there is no store")
+            raise StoreError(f"{database_at(url)} has no schema eventjobs: there is no store")
         head = StoredHead.of_rows(session.fetch(HEAD))
         yield Outside(session, {}, head)
     except psycopg.Error as error:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
-from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
 from eventjobs.domain.events import (
     ContentsErased,
-    Event,
     IdempotencyKeyForgotten,
     JobEnqueued,
     JobLeased,
@@ -18,14 +16,13 @@ from eventjobs.domain.events import (
     Record,
     erased_positions,
 )
-from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_JOBS_MAX
 from eventjobs.domain.projection import Key, Projection, Table, Value
-from eventjobs.store.codec import encode_record, unseal
+from eventjobs.store.appending import Appending
+from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Grant
 from eventjobs.store.indexes import LEASE_REQUEST_MEMORY, attempt_errors, text_digest
-from eventjobs.store.ingest import job_after, record_that_follows
 from eventjobs.store.keys import KeyCodec
 from eventjobs.store.merkle import leaf_hash
 from eventjobs.store.postgres.arrays import Bytes
@@ -37,12 +34,12 @@ from eventjobs.store.postgres.loading import (
     NO_LOWS,
     REQUESTS,
     Loaded,
+    Locked,
     Lows,
-    Pool,
     candidates,
     filter_of,
     holder,
-    place_of,
+    leasing_order,
     sound_job,
     sound_jobs,
 )
@@ -51,7 +48,7 @@ from eventjobs.store.postgres.reader import PostgresReader, StoredHead
 from eventjobs.store.postgres.schema import projection_table
 
 
-class PostgresTransaction(PostgresReader):
+class PostgresTransaction(Appending, PostgresReader):
     """See store.contract.Transaction. Owned by the writer thread; ended by the engine."""
 
     def __init__(
@@ -168,29 +165,29 @@ class PostgresTransaction(PostgresReader):
             due = job.waiting and job.run_at <= now
             return due and (queues is None or spec.queue in queues) and (kinds is None or spec.kind in kinds)
 
-        pool = self._loaded.candidates.get(filter_of(queues, kinds)) if self._own_clock else None
-        found = self._from_pool(pool, wanted, limit)
+        locked = self._loaded.candidates.get(filter_of(queues, kinds)) if self._own_clock else None
+        found = self._from_locked(locked, wanted, limit)
         if found is None:
             rows = self._fetch(CANDIDATES.format(due="%s::bigint"), _with_time(now, queues, kinds, limit))
             found = self._taken_in(sound_jobs(row[0] for row in rows))
-        return sorted(found, key=place_of)[:limit]
+        return sorted(found, key=leasing_order)[:limit]
 
     def expired(self, now: int, limit: int) -> list[Job]:
         def over(job: Job) -> bool:
             return job.lease is not None and job.lease.expires_at <= now
 
-        found = self._from_pool(self._loaded.expired if self._own_clock else None, over, limit)
+        found = self._from_locked(self._loaded.expired if self._own_clock else None, over, limit)
         if found is None:
             rows = self._fetch(EXPIRED.format(due="%s"), (now, limit))
             found = self._taken_in(sound_jobs(row[0] for row in rows))
         return sorted(found, key=lambda job: (job.lease.expires_at, job.spec.position))[:limit]
 
-    def _from_pool(self, pool: Pool | None, wanted: Callable[[Job], bool], limit: int) -> list[Job] | None:
-        """What there is of the pool and of the jobs that this transaction changed; None when there may be more."""
-        if pool is None:
+    def _from_locked(self, locked: Locked | None, wanted: Callable[[Job], bool], limit: int) -> list[Job] | None:
+        """What there is of the locked jobs and of those that this transaction changed; None when there may be more."""
+        if locked is None:
             return None
-        left = [job for job in pool.jobs if job.id not in self._changed]
-        if not pool.all_there_is and len(left) < limit:
+        left = [job for job in locked.jobs if job.id not in self._changed]
+        if not locked.all_there_is and len(left) < limit:
             return None
         return [job for job in (*left, *self._changed.values()) if wanted(job)]
 
@@ -227,24 +224,8 @@ class PostgresTransaction(PostgresReader):
 
     # Writing --------------------------------------------------------------------------------------------------
 
-    def append(
-        self, before: Job | None, event: Event, job_id: str, now: int, actor: Actor, content: Content | None
-    ) -> Job:
-        if now < self.last_time:
-            raise ValueError(f"time would go backwards in the log: {now} after {self.last_time}")
-        if before is None and self.kept(job_id) is not None:
-            raise ValueError(f"job {job_id} exists already")
-        version = 1 if before is None else before.version + 1
-        record = Record(self._frontier.size + 1, job_id, version, now, actor, event)
-        after = evolve(before, record)
-        self._take(before, record, encode_record(record), after, content)
-        return after
-
-    def append_text(self, text: bytes, content: Content | None) -> Record:
-        record = record_that_follows(text, self._frontier.size, self.last_time)
-        before = self.kept(record.job_id)
-        self._take(before, record, text, job_after(before, record), content)
-        return record
+    def _log_size(self) -> int:
+        return self._frontier.size
 
     def _take(self, before: Job | None, record: Record, text: bytes, after: Job, content: Content | None) -> None:
         """Put a record where it belongs, with all that follows from it."""
