@@ -16,12 +16,14 @@ from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.handler import Handler
 from eventjobs.coordinator.replies import StoreAway, Unavailable, UnknownOutcome
 from eventjobs.coordinator.writer import MakeWriter, Steps, WriterThread
-from eventjobs.store.contract import NOTHING, Away, Engine, Needs, OutcomeUnknown, StorageFull, TryAgain
+from eventjobs.store.contract import NOTHING, Away, Engine, JobsHeld, Needs, OutcomeUnknown, StorageFull, TryAgain
 
 COMMAND_BYTES = 1_024
 """What a command takes in memory and in a transaction beside its contents, counted into a request's size."""
 ATTEMPTS_MAX = 5
-"""How often a group is worked on that the store breaks off for the sake of others."""
+ATTEMPTS_SECONDS = 10.0
+"""How often a group is worked on that the store breaks off for the sake of others, and for how long: a wait for a lock
+that was begun by then is the last."""
 GROUP_REQUESTS_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
 """Commands with their contents in one commit: it bounds the dirty pages of a transaction."""
@@ -155,13 +157,15 @@ class GroupCommit:
         """Commit the group; a request whose work raises is taken out, and the others are worked on again."""
         if self._fatal is not None:
             return self._refuse(group, _going_down())
-        broken_off = 0
+        broken_off, began = 0, self._loop.time()
         while group:
             try:
                 culprit = self._attempt(group)
+            except JobsHeld as held:
+                group = self._without(group, held)
             except TryAgain as error:
                 broken_off += 1
-                if broken_off == ATTEMPTS_MAX:
+                if broken_off == ATTEMPTS_MAX or self._loop.time() >= began + ATTEMPTS_SECONDS:
                     return self._refuse(group, Unavailable("overloaded", f"the store is too busy: {error}"))
             except Away as away:
                 return self._refuse(group, StoreAway(away))
@@ -178,6 +182,12 @@ class GroupCommit:
                 self._refuse([request], error)
                 group.remove(request)
         return None
+
+    def _without(self, group: list[_Request], held: JobsHeld) -> list[_Request]:
+        """Refuse the requests about jobs that somebody holds; the others of the group."""
+        refused = [request for request in group if not held.ids.isdisjoint(request.needs.jobs)]
+        self._refuse(refused, Unavailable("overloaded", str(held)))
+        return [request for request in group if request not in refused]
 
     def _attempt(self, group: list[_Request]) -> tuple[_Request, Exception] | None:
         """Work on the whole group and commit, or name the first request whose work raises, and why. Raises what the

@@ -14,7 +14,7 @@ import structlog
 
 from eventjobs.coordinator.replies import Unavailable
 from eventjobs.coordinator.store_time import StoreTime
-from eventjobs.store.contract import Away, SharedEngine
+from eventjobs.store.contract import Away, SharedEngine, TryAgain
 
 LOOK_SECONDS = 0.9
 """The longest time between two looks, so that what others do is noticed within a second."""
@@ -108,7 +108,7 @@ class Neighbours:
         self._hinted.clear()
         try:
             pulse = await self._loop.run_in_executor(self._thread, self._engine.pulse)
-        except Away:
+        except (Away, TryAgain):
             return self._is_away()
         except Exception:  # whatever it is, the next look is what would tell that it is over
             log.exception("look_failed")

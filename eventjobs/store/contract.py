@@ -52,6 +52,14 @@ class TryAgain(StoreError):
     Nothing of it was done, and the same may succeed now."""
 
 
+class JobsHeld(TryAgain):
+    """Another session of the database has needed jobs locked, for longer than is waited for; `ids` are theirs."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        super().__init__("another session of the database has the job locked")
+        self.ids = frozenset(ids)
+
+
 class Away(StoreError):
     """A shared store cannot be reached just now. Nothing was done; the engine connects again by itself."""
 

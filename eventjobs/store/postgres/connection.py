@@ -30,7 +30,8 @@ DEFAULTS = {
 }
 """Used where the URL says nothing else. Among several hosts the one that takes writes is found, as after a failover."""
 
-BROKEN_OFF = {"40001", "40P01", "55P03", "57014", "53200", "53400", "25P03", "25P04"}
+LOCK_NOT_AVAILABLE = "55P03"
+BROKEN_OFF = {"40001", "40P01", LOCK_NOT_AVAILABLE, "57014", "53200", "53400", "25P03", "25P04"}
 """Serialization, deadlock, lock not available, canceled, out of memory, a limit of the server, idle too long."""
 FULL = {"53100"}
 GONE = {"25006", "53300", "57P01", "57P02", "57P03", "57P04", "57P05"}
@@ -46,6 +47,7 @@ def connect(url: str) -> psycopg.Connection:
     try:
         settings = DEFAULTS | conninfo_to_dict(url)
         connection = psycopg.connect(**settings, autocommit=True)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     except psycopg.ProgrammingError as error:
         raise StoreError(f"this is no address of a PostgreSQL database: {_line(error)}") from error
     except psycopg.Error as error:
@@ -107,6 +109,16 @@ class Session:
         with connection.pipeline():
             cursors = [connection.execute(*statement, binary=True) for statement in statements]
         return [_rows(cursor) for cursor in cursors]
+
+    def begin(self, statements: Sequence[Statement]) -> list[list[tuple]]:
+        """Run statements that begin a transaction; once more on a new connection if this one was closed from the other
+        side while it lay idle. Raises psycopg.Error, Away."""
+        try:
+            return self.run(statements)
+        except psycopg.Error:
+            if self.alive:
+                raise
+            return self.run(statements)
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple]:
         """The rows of a question. Raises TryAgain, Away, StorageFull or StoreError."""

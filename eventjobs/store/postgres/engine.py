@@ -9,39 +9,29 @@ from contextlib import contextmanager
 import psycopg
 
 from eventjobs.domain.projection import Projection
-from eventjobs.store.contract import NOTHING, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
+from eventjobs.store.contract import NOTHING, JobsHeld, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
 from eventjobs.store.indexes import INDEXES, LEASE_REQUEST_MEMORY
-from eventjobs.store.keys import KeyCodec
-from eventjobs.store.postgres.connection import Session, Sessions, Statement, meaning
+from eventjobs.store.keys import KeyCodec, uuid_bytes
+from eventjobs.store.postgres.arrays import Uuids
+from eventjobs.store.postgres.connection import LOCK_NOT_AVAILABLE, Session, Sessions, Statement, meaning
 from eventjobs.store.postgres.listener import CHANNEL, Listener
 from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
 from eventjobs.store.postgres.schema import KEEPER_LOCK, LOCK_SPACE, migrate
+from eventjobs.store.postgres.settings import BEGIN, BEGIN_READING, OUTLASTING, PATIENT, READING, SETTINGS
 from eventjobs.store.postgres.transaction import PostgresTransaction
 
-LOCK_MILLISECONDS = 10_000
-"""How long a transaction waits for a row or for its turn to append."""
-STATEMENT_MILLISECONDS = 30_000
-IDLE_MILLISECONDS = 10_000
-"""A coordinator that stops in the middle of a transaction, paused or cut off, holds up the others for so long."""
 LOOK_SECONDS = 1.0
 """How often candidates are looked for from the beginning of their lanes, at the most."""
 LOOK_PART = 20
 """And not more than one part in this many of the time is spent on it."""
+HELD_MAX = 10_000
+"""Jobs that are remembered as locked by somebody."""
 FOLDED_ROWS = 100_000
 FORGOTTEN_REQUESTS = 10_000
 """Rows that one round of housekeeping takes on."""
 
-SETTINGS = (
-    f"SELECT set_config('lock_timeout', '{LOCK_MILLISECONDS}', true), "
-    f"set_config('statement_timeout', '{STATEMENT_MILLISECONDS}', true), "
-    f"set_config('idle_in_transaction_session_timeout', '{IDLE_MILLISECONDS}', true), "
-    "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
-    "set_config('enable_mergejoin', 'off', true), set_config('synchronous_commit', 'on', true)"
-)
-"""For one transaction, so that they pass a pooler. The plans are told to go by the indexes, whatever is believed of the
-tables' sizes."""
 NEW_HEAD = "INSERT INTO eventjobs.heads VALUES (%s, %s, %s)"
 OLD_HEAD = "DELETE FROM eventjobs.heads WHERE size = %s"
 NOTIFY = f"SELECT pg_notify('{CHANNEL}', '')"
@@ -59,6 +49,10 @@ DELETE FROM eventjobs.lease_requests WHERE digest = ANY (ARRAY(
     SELECT digest FROM eventjobs.lease_requests WHERE time <= eventjobs.clock() - %s ORDER BY time LIMIT %s
 ))
 """
+VIEW = [(BEGIN_READING, ()), (READING, ()), (HEAD, ())]
+PULSE = [*VIEW[:2], (f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()", ())]
+THERE = "SELECT id FROM eventjobs.jobs WHERE id = ANY (%s)"
+FREE = f"{THERE} FOR UPDATE SKIP LOCKED"
 KEEPER = f"SELECT pg_try_advisory_xact_lock({LOCK_SPACE}, {KEEPER_LOCK})"
 
 
@@ -86,6 +80,8 @@ class PostgresEngine:
         self._session, self._readers = Session(url), Sessions(url)
         self._open: PostgresTransaction | None = None
         self._listener: Listener | None = None
+        self._held: set[str] = set()
+        """Jobs that somebody had locked for longer than was waited for: they are not waited for again."""
         self._lows, self._looked, self._look_seconds = Lows(), 0.0, 0.0
         try:
             self._generation = self._prepare(projections)
@@ -99,6 +95,7 @@ class PostgresEngine:
         """Make or migrate the schema, and bring projections up to date; one coordinator at a time."""
         connection = self._session.connection
         with connection.transaction():
+            connection.execute(PATIENT)
             connection.execute("SET LOCAL client_min_messages = warning")
             migrate(connection)
             return bring_up_to_date(self._session, self._codecs, projections)
@@ -108,6 +105,7 @@ class PostgresEngine:
     def begin(self, needs: Needs = NOTHING) -> PostgresTransaction:
         if self._open is not None:
             raise RuntimeError("a write transaction is open already")
+        self._refuse_held(sorted(self._held.intersection(needs.jobs)))
         began = time.monotonic()
         looks = bool(needs.leases) and began >= self._looked + max(LOOK_SECONDS, LOOK_PART * self._look_seconds)
         loading = Loading(needs, NO_LOWS if looks else self._lows)
@@ -123,12 +121,14 @@ class PostgresEngine:
 
     def _load(self, loading: Loading) -> Loaded:
         before = loading.before_lock()
-        statements: list[Statement] = [("BEGIN", ()), (SETTINGS, ()), *before, *loading.under_lock()]
+        statements: list[Statement] = [(BEGIN, ()), (SETTINGS, ()), *before, *loading.under_lock()]
         try:
-            return loading.loaded(self._begun(statements)[2:])
+            return loading.loaded(self._session.begin(statements)[2:])
         except psycopg.Error as error:
             broken = not self._session.alive
             self._session.roll_back()
+            if not broken and error.sqlstate == LOCK_NOT_AVAILABLE:
+                self._refuse_held(loading.ids)
             if broken:  # it may have been so for long; whether the database is there, a new one will show
                 raise TryAgain(f"the connection to the database broke: {error}") from error
             raise meaning(error) from error
@@ -136,14 +136,22 @@ class PostgresEngine:
             self._session.roll_back()
             raise
 
-    def _begun(self, statements: list[Statement]) -> list[list[tuple]]:
-        """The rows of the statements that begin; once more on a new connection if the last one broke meanwhile."""
+    def _refuse_held(self, job_ids: Sequence[str]) -> None:
+        """Find out which of the jobs somebody has locked. Raises JobsHeld if there are any, TryAgain, Away."""
+        if not job_ids:
+            return
+        ids = {uuid_bytes(job_id): job_id for job_id in job_ids}
+        asked = (Uuids(list(ids)),)
         try:
-            return self._session.run(statements)
-        except psycopg.Error:
-            if self._session.alive:
-                raise
-            return self._session.run(statements)
+            rows = self._session.begin([(BEGIN, ()), (SETTINGS, ()), (THERE, asked), (FREE, asked)])
+        except psycopg.Error as error:
+            raise meaning(error) from error
+        finally:
+            self._session.roll_back()
+        held = {ids[each.bytes] for (each,) in set(rows[2]) - set(rows[3])}
+        self._held = self._held.difference(job_ids) | held
+        if held:
+            raise JobsHeld(held)
 
     def commit(self) -> None:
         transaction = self._taken()
@@ -175,7 +183,7 @@ class PostgresEngine:
         database does not say."""
         self._session.drop()
         try:
-            rows = self._session.run([("BEGIN", ()), (SETTINGS, ()), (APPEND, ()), (WRITTEN, (head.frontier.size,))])
+            rows = self._session.run([(BEGIN, ()), (OUTLASTING, ()), (APPEND, ()), (WRITTEN, (head.frontier.size,))])
             self._session.roll_back()
             done = rows[3] == [(head.encode(),)] or self._holds(head)
         except (psycopg.Error, StoreError) as again:
@@ -207,26 +215,20 @@ class PostgresEngine:
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
         with self._readers.borrowed() as session:
-            try:
-                rows = session.run([("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), (HEAD, ())])
-            except psycopg.Error:  # a connection that was idle may have been closed from the other side meanwhile
-                session.drop()
-                try:
-                    rows = session.run([("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), (HEAD, ())])
-                except psycopg.Error as error:
-                    raise meaning(error) from error
-            yield PostgresReader(session, self._codecs, StoredHead.of_rows(rows[1]))
+            rows = self._viewed(session, VIEW)
+            yield PostgresReader(session, self._codecs, StoredHead.of_rows(rows))
 
     def pulse(self) -> Pulse:
-        query = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()"
         with self._readers.borrowed() as session:
-            try:
-                rows = session.run([(query, ())])[0]
-            except psycopg.Error:  # the connection lay idle; whether the database is there, a new one shows
-                session.drop()
-                rows = session.fetch(query)
-        ((size, clock),) = rows
+            ((size, clock),) = self._viewed(session, PULSE)
         return Pulse(size or 0, clock)
+
+    def _viewed(self, session: Session, statements: Sequence[Statement]) -> list[tuple]:
+        """The last one's rows of the statements that begin to read. Raises TryAgain, Away or StoreError."""
+        try:
+            return session.begin(statements)[-1]
+        except psycopg.Error as error:
+            raise meaning(error) from error
 
     def watch(self, moved: Callable[[], None]) -> None:
         if self._notify:
@@ -243,9 +245,11 @@ class PostgresEngine:
 
     def maintain(self) -> None:
         """One coordinator at a time folds the counters' deltas and forgets lease requests that have passed a day."""
+        if len(self._held) > HELD_MAX:
+            self._held.clear()
         with self._readers.borrowed() as session:
             try:
-                if session.run([("BEGIN", ()), (SETTINGS, ()), (KEEPER, ())])[2] == [(True,)]:
+                if session.run([(BEGIN, ()), (SETTINGS, ()), (KEEPER, ())])[2] == [(True,)]:
                     forget = (FORGET, (LEASE_REQUEST_MEMORY, FORGOTTEN_REQUESTS))
                     session.run([(FOLD, (FOLDED_ROWS,)), forget, ("COMMIT", ())])
             except psycopg.Error as error:

@@ -21,17 +21,14 @@ from eventjobs.store.ingest import Written
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Uuids
 from eventjobs.store.postgres.connection import Session, database_at, meaning
-from eventjobs.store.postgres.engine import NEW_HEAD, SETTINGS
+from eventjobs.store.postgres.engine import NEW_HEAD
 from eventjobs.store.postgres.loading import REQUESTS, Loaded, sound_job
 from eventjobs.store.postgres.reader import StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
 from eventjobs.store.postgres.schema import migrate, refuse_newer
+from eventjobs.store.postgres.settings import BEGIN, PATIENT, SETTINGS
 from eventjobs.store.postgres.transaction import PostgresTransaction
 
-PATIENT = (
-    "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)"
-)
-"""Nobody waits for what this transaction holds, but for a coordinator that is started."""
 JOBS = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s)"
 
 
@@ -48,7 +45,7 @@ class Filling:
         self._session = Session(url)
         try:
             with self._errors():
-                self._session.run([("BEGIN", ()), (SETTINGS, ()), (PATIENT, ())])
+                self._session.run([(BEGIN, ()), (SETTINGS, ()), (PATIENT, ())])
                 if refuse_newer(self._session.connection) is not None:
                     raise in_use(f"{database_at(url)} has a store already; one is only made where there is none")
                 self._session.connection.execute("SET LOCAL client_min_messages = warning")

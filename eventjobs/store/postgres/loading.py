@@ -164,6 +164,7 @@ class Loading:
 
     def __init__(self, needs: Needs, lows: Lows) -> None:
         self.jobs = sorted({uuid_bytes(job_id): job_id for job_id in needs.jobs}.items())
+        self.ids = [job_id for _, job_id in self.jobs]
         self.wanted = wanted_candidates(needs.leases)
         self.expired = needs.expired
         self.keys = sorted({text_digest(key) for key in needs.keys})

@@ -13,8 +13,7 @@ from eventjobs.store.contract import StoreError
 from eventjobs.store.postgres.connection import Session, database_at, meaning
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead, position_key
 from eventjobs.store.postgres.schema import refuse_newer
-
-READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+from eventjobs.store.postgres.settings import BEGIN_READING, PATIENT
 
 
 class Outside(PostgresReader):
@@ -40,7 +39,8 @@ def open_outside(url: str) -> Iterator[Outside]:
     """The store in a database as it stands now. Raises StoreError where there is none, or a newer one; Away."""
     session = Session(url)
     try:
-        session.connection.execute(READ_ONLY)
+        session.connection.execute(BEGIN_READING)
+        session.connection.execute(PATIENT)
         if refuse_newer(session.connection) is None:
             raise StoreError(f"{database_at(url)} has no schema eventjobs: there is no store")
         head = StoredHead.of_rows(session.fetch(HEAD))

@@ -11,6 +11,7 @@ from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import NOTHING, Away, OutcomeUnknown, StoreError, TryAgain
 from eventjobs.store.postgres import open_engine
 from eventjobs.store.postgres.connection import Session
+from eventjobs.store.postgres.settings import bounded
 from eventjobs.testing import builders as b
 from eventjobs.testing.processes import wait_for
 
@@ -210,10 +211,7 @@ def test_a_crash_of_the_server_under_load(server, open_some, sound):
 
 def test_a_paused_coordinator_does_not_hold_up_the_others_for_ever(make_instance, monkeypatch, sound):
     """One stops in the middle of its transaction with the append lock in its hand: the database ends it."""
-    from eventjobs.store.postgres import engine as module
-
-    shortened = module.SETTINGS.replace("'10000'", "'300'", 2).replace("'300'", "'10000'", 1)
-    monkeypatch.setattr(module, "SETTINGS", shortened)
+    monkeypatch.setattr("eventjobs.store.postgres.engine.SETTINGS", bounded(lock=10_000, statement=10_000, idle=300))
     paused, other = make_instance().engine, make_instance()
     append(paused, 1)
     other.enqueue(b.enqueue(b.an_id(2)))
