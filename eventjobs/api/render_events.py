@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 
-import attrs
 import orjson
 
 from eventjobs.api.render import Document, policy_text
@@ -17,6 +16,7 @@ from eventjobs.api.view import Head
 from eventjobs.api.wire_time import seconds, time_text
 from eventjobs.domain.content import ContentDigest
 from eventjobs.domain.events import EVENT_TYPES, Record
+from eventjobs.domain.value import field_names
 
 Show = Callable[[object], object]
 
@@ -44,7 +44,7 @@ def _as_it_is(value: object) -> object:
 
 
 _FIELDS: dict[type, list[tuple[str, str, Show]]] = {
-    event: [(field.name, *_SHOWN.get(field.name, (field.name, _as_it_is))) for field in attrs.fields(event)]
+    event: [(name, *_SHOWN.get(name, (name, _as_it_is))) for name in field_names(event)]
     for event in EVENT_TYPES.values()
 }
 

@@ -30,6 +30,7 @@ from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import ANSWER_BYTES_MAX
 from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.domain.value import changed
 from eventjobs.store.contract import Grant, Transaction
 
 ANSWER_JOB_BYTES = 2_048
@@ -134,7 +135,7 @@ class Handler:
         """The command at the transaction's time: it was made before it got its turn, by another clock perhaps. What it
         asks for by a duration is counted from there."""
         now = self._transaction.now(command.now)
-        return command if command.now == now else attrs.evolve(command, now=now)
+        return command if command.now == now else changed(command, now=now)
 
     def _append(self, before: Job | None, event: Event, command: Command) -> Job:
         job_id = command.job_id if before is None else before.id

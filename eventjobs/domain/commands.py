@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from attrs import frozen
-
 from eventjobs.domain.content import Content
 from eventjobs.domain.retry import RetryPolicy
+from eventjobs.domain.value import Value
 
 
 class ActorType(StrEnum):
@@ -22,8 +21,7 @@ class ActorType(StrEnum):
     COORDINATOR = "coordinator"
 
 
-@frozen
-class Actor:
+class Actor(Value):
     """Who asks: a sort and a name. A worker that settles its lease may leave the name empty: the lease knows it."""
 
     type: ActorType
@@ -34,8 +32,7 @@ COORDINATOR = Actor(ActorType.COORDINATOR, "rescuer")
 RETENTION = Actor(ActorType.COORDINATOR, "retention")
 
 
-@frozen(kw_only=True)
-class Enqueue:
+class Enqueue(Value, kw_only=True):
     """Put a new job in. At most one of `run_at` and `delay` (microseconds) is set; neither means at once."""
 
     job_id: str
@@ -52,8 +49,7 @@ class Enqueue:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Lease:
+class Lease(Value, kw_only=True):
     """Give the job to a worker for `duration` microseconds. One command serves for every job of a lease request."""
 
     worker: str
@@ -63,8 +59,7 @@ class Lease:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Renew:
+class Renew(Value, kw_only=True):
     """Move the expiry to now + `duration`; None means the duration the lease was taken for."""
 
     job_id: str
@@ -74,8 +69,7 @@ class Renew:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Complete:
+class Complete(Value, kw_only=True):
     """Record success. `result` None stands for JSON null."""
 
     job_id: str
@@ -85,8 +79,7 @@ class Complete:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Fail:
+class Fail(Value, kw_only=True):
     """Record a failed attempt. `delay` (microseconds) overrides the policy; `roll` from [0, 1) is its jitter."""
 
     job_id: str
@@ -99,8 +92,7 @@ class Fail:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Release:
+class Release(Value, kw_only=True):
     """Give the job back unharmed: the attempt is not counted."""
 
     job_id: str
@@ -109,8 +101,7 @@ class Release:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Expire:
+class Expire(Value, kw_only=True):
     """Take the job from a worker whose lease ran out. Sent by the rescuer."""
 
     job_id: str
@@ -118,8 +109,7 @@ class Expire:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Cancel:
+class Cancel(Value, kw_only=True):
     """Stop the job for good; a running worker learns it at its next renewal."""
 
     job_id: str
@@ -128,8 +118,7 @@ class Cancel:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Requeue:
+class Requeue(Value, kw_only=True):
     """Give a dead job a fresh set of attempts."""
 
     job_id: str
@@ -137,8 +126,7 @@ class Requeue:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Erase:
+class Erase(Value, kw_only=True):
     """Let payload, result and error texts of a finished job be gone. `reason` is an operator's, or a rule's text."""
 
     job_id: str
@@ -147,8 +135,7 @@ class Erase:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class Retire:
+class Retire(Value, kw_only=True):
     """Let a finished job leave the live store, by a rule. Its records stay in the log."""
 
     job_id: str
@@ -157,8 +144,7 @@ class Retire:
     actor: Actor
 
 
-@frozen(kw_only=True)
-class ForgetKey:
+class ForgetKey(Value, kw_only=True):
     """Let the idempotency key of a finished job be free again, by a rule."""
 
     job_id: str

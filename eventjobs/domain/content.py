@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 
-from attrs import frozen
+from eventjobs.domain.value import Value
 
 SALT_BYTES = 16
 
 
-@frozen
-class ContentDigest:
+class ContentDigest(Value):
     """What an event says of a content: size in bytes, and SHA-256 of salt and text in lower-case hex.
 
     The salt lies beside the text and is erased with it, so that a short content cannot be guessed from its digest.
@@ -21,8 +20,7 @@ class ContentDigest:
     sha256: str
 
 
-@frozen
-class Content:
+class Content(Value):
     """A JSON text exactly as it was sent (UTF-8), and the salt drawn for it at the edge."""
 
     text: bytes

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
-
 from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import ContentDigest
 from eventjobs.domain.job import DeathCause
 from eventjobs.domain.retry import RetryPolicy
+from eventjobs.domain.value import Value
 
 
-@frozen
-class JobEnqueued:
+class JobEnqueued(Value):
     """A producer put a job in. `asked_run_at` and `asked_delay` are what it asked for, `run_at` what was decided."""
 
     type: ClassVar[str] = "job_enqueued"
@@ -36,8 +34,7 @@ class JobEnqueued:
     payload: ContentDigest | None
 
 
-@frozen
-class JobLeased:
+class JobLeased(Value):
     """A worker was given the job until `expires_at`, under a token no earlier lease of the job carried."""
 
     type: ClassVar[str] = "job_leased"
@@ -51,8 +48,7 @@ class JobLeased:
     request_id: str | None
 
 
-@frozen
-class LeaseRenewed:
+class LeaseRenewed(Value):
     """The worker keeps the job until `expires_at`."""
 
     type: ClassVar[str] = "lease_renewed"
@@ -62,8 +58,7 @@ class LeaseRenewed:
     expires_at: int
 
 
-@frozen
-class LeaseReleased:
+class LeaseReleased(Value):
     """The worker gave the job back unharmed: the attempt does not count, the job waits again."""
 
     type: ClassVar[str] = "lease_released"
@@ -73,8 +68,7 @@ class LeaseReleased:
     run_at: int
 
 
-@frozen
-class LeaseExpired:
+class LeaseExpired(Value):
     """The lease ran out with attempts left: the job waits again, the attempt counted."""
 
     type: ClassVar[str] = "lease_expired"
@@ -85,8 +79,7 @@ class LeaseExpired:
     run_at: int
 
 
-@frozen
-class JobCompleted:
+class JobCompleted(Value):
     """The attempt succeeded; `result` is None for JSON null."""
 
     type: ClassVar[str] = "job_completed"
@@ -97,8 +90,7 @@ class JobCompleted:
     result: ContentDigest | None
 
 
-@frozen
-class AttemptFailed:
+class AttemptFailed(Value):
     """The attempt failed with attempts left: the job waits for `run_at`."""
 
     type: ClassVar[str] = "attempt_failed"
@@ -110,8 +102,7 @@ class AttemptFailed:
     error: ContentDigest
 
 
-@frozen
-class JobDied:
+class JobDied(Value):
     """Given up. `error` is the last failure's, or None when the last lease ran out."""
 
     type: ClassVar[str] = "job_died"
@@ -123,8 +114,7 @@ class JobDied:
     error: ContentDigest | None
 
 
-@frozen
-class JobCanceled:
+class JobCanceled(Value):
     """The job was stopped for good; its token, if it was running, is dead."""
 
     type: ClassVar[str] = "job_canceled"
@@ -133,8 +123,7 @@ class JobCanceled:
     reason: str | None
 
 
-@frozen
-class JobRequeued:
+class JobRequeued(Value):
     """A dead job was given a fresh set of attempts."""
 
     type: ClassVar[str] = "job_requeued"
@@ -143,8 +132,7 @@ class JobRequeued:
     run_at: int
 
 
-@frozen
-class ContentsErased:
+class ContentsErased(Value):
     """Contents of the job are gone from the store, each named by the position of the event that brought it.
 
     `reason` is what the operator said, or the text of the rule.
@@ -159,8 +147,7 @@ class ContentsErased:
     reason: str | None
 
 
-@frozen
-class JobRetired:
+class JobRetired(Value):
     """The finished job left the live store by a rule, and what contents it still had with it."""
 
     type: ClassVar[str] = "job_retired"
@@ -172,8 +159,7 @@ class JobRetired:
     rule: str
 
 
-@frozen
-class IdempotencyKeyForgotten:
+class IdempotencyKeyForgotten(Value):
     """The job's idempotency key is free again, by a rule: whoever enqueues under it gets a new job."""
 
     type: ClassVar[str] = "idempotency_key_forgotten"
@@ -202,8 +188,7 @@ EVENT_TYPES: dict[str, type] = {cls.type: cls for cls in Event.__args__}
 """Every event class by its stable name."""
 
 
-@frozen
-class Record:
+class Record(Value):
     """One entry of the log: the event and its place. `version` is the event's number in its job's own history."""
 
     position: int

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import attrs
-
 from eventjobs.domain import events as e
 from eventjobs.domain.content import ContentDigest
 from eventjobs.domain.job import ERROR, PAYLOAD, RESULT, ContentRef, DeathCause, Job, JobSpec, Lapse, Lease, State
+from eventjobs.domain.value import changed
 
 
 def evolve(job: Job | None, record: e.Record) -> Job:
@@ -111,9 +110,9 @@ def without_contents(job: Job, positions: Collection[int]) -> Job:
     they were is kept for those who ask."""
     refs = {PAYLOAD: job.spec.payload, RESULT: job.result, ERROR: job.error}
     gone = {*job.erased, *(name for name, ref in refs.items() if ref is not None and ref.position in positions)}
-    return attrs.evolve(
+    return changed(
         job,
-        spec=attrs.evolve(job.spec, payload=None if PAYLOAD in gone else job.spec.payload),
+        spec=changed(job.spec, payload=None if PAYLOAD in gone else job.spec.payload),
         result=None if RESULT in gone else job.result,
         error=None if ERROR in gone else job.error,
         erased=tuple(name for name in refs if name in gone),
@@ -122,16 +121,16 @@ def without_contents(job: Job, positions: Collection[int]) -> Job:
 
 def _erased(job: Job, record: e.Record, event: e.ContentsErased | e.JobRetired) -> Job:
     left = without_contents(job, e.erased_positions(event))
-    return attrs.evolve(left, version=record.version, updated_at=record.time)
+    return changed(left, version=record.version, updated_at=record.time)
 
 
 def _retired(job: Job, record: e.Record, event: e.JobRetired) -> Job:
-    return attrs.evolve(_erased(job, record, event), retired=True)
+    return changed(_erased(job, record, event), retired=True)
 
 
 def _key_forgotten(job: Job, record: e.Record, event: e.IdempotencyKeyForgotten) -> Job:
-    spec = attrs.evolve(job.spec, idempotency_key=None)
-    return attrs.evolve(job, spec=spec, version=record.version, updated_at=record.time)
+    spec = changed(job.spec, idempotency_key=None)
+    return changed(job, spec=spec, version=record.version, updated_at=record.time)
 
 
 def _ref(record: e.Record, digest: ContentDigest | None) -> ContentRef | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from attrs import frozen
-
 from eventjobs.domain.retry import RetryPolicy
+from eventjobs.domain.value import Value
 
 
 class State(StrEnum):
@@ -46,16 +45,14 @@ class DeathCause(StrEnum):
     __hash__ = str.__hash__
 
 
-@frozen
-class ContentRef:
+class ContentRef(Value):
     """Where a content lies: at the position of the event that brought it. `size` in bytes."""
 
     position: int
     size: int
 
 
-@frozen
-class JobSpec:
+class JobSpec(Value):
     """What the producer asked for. It changes in that an erased payload and a forgotten idempotency key become None.
 
     `position` is that of job_enqueued and so the job's place in the order of arrival. `asked_run_at` and
@@ -77,8 +74,7 @@ class JobSpec:
     created_at: int
 
 
-@frozen
-class Lease:
+class Lease(Value):
     """A worker's right to run the job until `expires_at`; `duration` is what a renewal adds by default."""
 
     worker: str
@@ -87,16 +83,14 @@ class Lease:
     leased_at: int
 
 
-@frozen
-class Lapse:
+class Lapse(Value):
     """The last thing that went wrong was a lease that ran out: whose, and when."""
 
     worker: str
     expires_at: int
 
 
-@frozen
-class Job:
+class Job(Value):
     """A job's current state, the fold of its events.
 
     `version` counts its events from 1. `lease` is set exactly while running. `lease_token` only grows. At most one

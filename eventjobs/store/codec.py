@@ -68,13 +68,14 @@ def _decode_custom(wanted: type, value: object) -> object:
 
 
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_outline = msgspec.json.Decoder(Outline).decode
 _decode_event = {name: msgspec.json.Decoder(cls, dec_hook=_decode_custom).decode for name, cls in EVENT_TYPES.items()}
 
 
 def encode_record(record: Record) -> bytes:
-    """The record's JSON text in UTF-8: the bytes under the leaf hash."""
+    """The record's JSON text in UTF-8: the bytes under the leaf hash. The members of actor and data are sorted."""
     event = record.event
     return _encode(
         {
@@ -84,8 +85,8 @@ def encode_record(record: Record) -> bytes:
             "type": event.type,
             "format_version": event.format_version,
             "time": record.time,
-            "actor": record.actor,
-            "data": event,
+            "actor": msgspec.Raw(_encode_sorted(record.actor)),
+            "data": msgspec.Raw(_encode_sorted(event)),
         }
     )
 

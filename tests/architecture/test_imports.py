@@ -56,6 +56,7 @@ PURE_LIBRARIES = {
     "itertools",
     "json",
     "math",
+    "msgspec",
     "operator",
     "re",
     "string",

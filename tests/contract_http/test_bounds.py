@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from eventjobs.domain import limits
 from eventjobs.domain.events import EVENT_TYPES
 from eventjobs.domain.job import DeathCause, State
 from eventjobs.domain.retry import RetryPolicy
+from eventjobs.domain.value import field_names
 
 BOUNDS = [
     ("Name", {"maxLength": limits.NAME_LENGTH_MAX, "minLength": 1}),
@@ -62,7 +62,7 @@ def test_states_events_and_causes_are_the_programs(contract):
 def test_an_events_data_has_the_fields_of_its_class(contract, name):
     """Each event's schema lists its class's fields, durations under their name on the wire, and requires them all."""
     durations = {"asked_delay": "asked_delay_seconds", "duration": "duration_seconds"}
-    fields = [durations.get(field.name, field.name) for field in attrs.fields(EVENT_TYPES[name])]
+    fields = [durations.get(field, field) for field in field_names(EVENT_TYPES[name])]
     schema = contract["components"]["schemas"][EVENT_TYPES[name].__name__]
     assert (list(schema["properties"]), schema["required"]) == (fields, fields)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Projection, Table
+from eventjobs.domain.value import field_names
 from eventjobs.store.codec import decode_job, unseal
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.indexes import JOBS, JobRows
@@ -122,8 +121,8 @@ def _about(sort: str, stored: bytes | None, folded: bytes | None) -> str:
     except Corrupt:
         return WORDS[sort]
     parts = [
-        f"{field.name} is {getattr(kept, field.name)}, the log makes {getattr(made, field.name)}"
-        for field in attrs.fields(Job)
-        if getattr(kept, field.name) != getattr(made, field.name)
+        f"{name} is {getattr(kept, name)}, the log makes {getattr(made, name)}"
+        for name in field_names(Job)
+        if getattr(kept, name) != getattr(made, name)
     ]
     return f"{WORDS[sort]}: {'; '.join(parts)}"

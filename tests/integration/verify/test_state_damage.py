@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from eventjobs.domain import events as e
 from eventjobs.domain.content import Content
 from eventjobs.domain.job import DeathCause
 from eventjobs.domain.retry import Exponential
+from eventjobs.domain.value import changed
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.codec import decode_job, encode_job
 from eventjobs.store.indexes import INDEXES
@@ -147,7 +147,7 @@ def test_a_job_row_that_was_altered_says_in_what(store):
     with store.raw() as database:
         jobs = database("projection/jobs")
         key = next(key for key, row in jobs.rows().items() if decode_job(row).id == job.id)
-        jobs.put(key, encode_job(attrs.evolve(job, attempts=job.attempts + 1)))
+        jobs.put(key, encode_job(changed(job, attempts=job.attempts + 1)))
     text = only_fault(store.verify(), "jobs", "row_wrong")
     told = f"attempts is {job.attempts + 1}, the log makes {job.attempts}"
     assert text == f"the row of job {job.id} is not what the log makes of it: {told}"
@@ -207,7 +207,7 @@ def test_jobs_that_a_damaged_record_did_not_touch_are_compared(store):
         hand = database("projection/jobs")
         key, row = next(iter(hand.rows().items()))
         job = decode_job(row)
-        hand.put(key, encode_job(attrs.evolve(job, run_at=job.run_at + 1)))
+        hand.put(key, encode_job(changed(job, run_at=job.run_at + 1)))
     assert faults(store.verify()) == {"records": ["record_damaged"], "jobs": ["row_wrong"]}
 
 
@@ -331,7 +331,7 @@ def test_an_event_that_could_be_decided_is_not_suspected(story, number, event):
 def test_a_gap_in_a_jobs_versions(story):
     """A record that skips a version, with everything else right."""
     job = story.job(RUNNING)
-    story.append(b.canceled(), attrs.evolve(job, version=job.version + 1), job.id, b.at(201))
+    story.append(b.canceled(), changed(job, version=job.version + 1), job.id, b.at(201))
     report = story.verify()
     position = story.head().size
     assert faults(report)["events"] == ["version_gap"]
@@ -341,7 +341,7 @@ def test_a_gap_in_a_jobs_versions(story):
 
 def test_a_job_that_begins_in_the_middle(story):
     """Its first record is not its first version."""
-    job = attrs.evolve(story.job(RUNNING), spec=attrs.evolve(story.job(RUNNING).spec, id=b.an_id(9)))
+    job = changed(story.job(RUNNING), spec=changed(story.job(RUNNING).spec, id=b.an_id(9)))
     story.append(b.canceled(), job, b.an_id(9), b.at(201))
     assert "version_gap" in faults(story.verify())["events"]
 

@@ -15,6 +15,7 @@ from eventjobs.domain import retry
 from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.domain.content import SALT_BYTES, Content, ContentDigest
 from eventjobs.domain.limits import CONTENT_BYTES_MAX, PRIORITY_MAX, PRIORITY_MIN, RETRY_DELAY_SECONDS_MAX
+from eventjobs.domain.value import Value, field_names
 from eventjobs.store.codec import (
     decode_content,
     decode_job,
@@ -125,6 +126,8 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 def exact(value: Any) -> Any:
     """The value and its types all the way down: 1, 1.0 and True are equal and yet not the same."""
+    if isinstance(value, Value):
+        return type(value), [exact(getattr(value, name)) for name in field_names(type(value))]
     if attrs.has(type(value)):
         return type(value), [exact(getattr(value, field.name)) for field in attrs.fields(type(value))]
     return type(value), value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 import orjson
 import pytest
 
@@ -123,7 +123,7 @@ EVENTS = [
             "asked_run_at": None,
             "asked_delay_seconds": 1.5,
             "run_at": "2026-01-01T00:00:00.000000Z",
-            "payload": attrs.asdict(b.PAYLOAD.digest()),
+            "payload": msgspec.structs.asdict(b.PAYLOAD.digest()),
         },
     ),
     (
@@ -140,15 +140,20 @@ EVENTS = [
     (b.renewed(), {"token": 1, "expires_at": "2026-01-01T00:00:40.000000Z"}),
     (b.released(), {"token": 1, "run_at": "2026-01-01T00:00:10.000000Z"}),
     (b.expired(), {"token": 1, "attempt": 1, "run_at": "2026-01-01T00:00:10.000000Z"}),
-    (b.completed(), {"token": 1, "attempt": 1, "result": attrs.asdict(b.RESULT.digest())}),
+    (b.completed(), {"token": 1, "attempt": 1, "result": msgspec.structs.asdict(b.RESULT.digest())}),
     (b.completed(result=None), {"token": 1, "attempt": 1, "result": None}),
     (
         b.failed(),
-        {"token": 1, "attempt": 1, "run_at": "2026-01-01T00:00:11.000000Z", "error": attrs.asdict(b.ERROR.digest())},
+        {
+            "token": 1,
+            "attempt": 1,
+            "run_at": "2026-01-01T00:00:11.000000Z",
+            "error": msgspec.structs.asdict(b.ERROR.digest()),
+        },
     ),
     (
         b.died(),
-        {"cause": "attempts_exhausted", "token": 1, "attempt": 1, "error": attrs.asdict(b.ERROR.digest())},
+        {"cause": "attempts_exhausted", "token": 1, "attempt": 1, "error": msgspec.structs.asdict(b.ERROR.digest())},
     ),
     (b.canceled(reason="no"), {"reason": "no"}),
     (b.requeued(), {"run_at": "2026-01-01T00:00:10.000000Z"}),

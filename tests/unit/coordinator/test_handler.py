@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import attrs
 import pytest
 
 from eventjobs.coordinator import handler as handler_module
@@ -16,6 +15,7 @@ from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.domain.job import State
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS
 from eventjobs.domain.rejections import Code
+from eventjobs.domain.value import changed
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing import builders as b
@@ -212,7 +212,7 @@ def test_a_worker_that_shows_its_token_alone_is_named_by_its_lease(desk):
     desk.enqueue(*some(2))
     for job in desk.lease(max_jobs=2, worker="the owner"):
         actor = Actor(ActorType.WORKER, "" if job.id == b.an_id(1) else "named")
-        desk.execute(attrs.evolve(b.complete(job.id), actor=actor))
+        desk.execute(changed(b.complete(job.id), actor=actor))
     assert [record.actor for record in desk.records()][-2:] == [
         Actor(ActorType.WORKER, "the owner"),
         Actor(ActorType.WORKER, "named"),
@@ -223,7 +223,7 @@ def test_an_operator_without_a_name_stays_without(desk):
     """Only a worker's name is known from the lease."""
     desk.enqueue(b.enqueue())
     desk.lease()
-    desk.execute(attrs.evolve(b.cancel(), actor=Actor(ActorType.OPERATOR, "")))
+    desk.execute(changed(b.cancel(), actor=Actor(ActorType.OPERATOR, "")))
     assert desk.records()[-1].actor == Actor(ActorType.OPERATOR, "")
 
 
