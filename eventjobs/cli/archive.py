@@ -17,7 +17,7 @@ from eventjobs.store.lmdb import LmdbEngine, open_engine
 
 
 @click.command(short_help="Move old records of the log into the archive.")
-@options.data_option
+@options.data_option()
 @click.option(
     "--older-than",
     type=DURATION,

@@ -14,7 +14,7 @@ from eventjobs.store.lmdb.compact import compact as compact_store
 
 
 @click.command(short_help="Give the room of what is gone back to the disk.")
-@options.data_option
+@options.data_option()
 @options.json_option
 def compact(data: Path, as_json: bool) -> None:
     """Give the room of what is gone back to the disk.

@@ -11,7 +11,7 @@ import orjson
 
 from eventjobs.cli import documents, options, output
 from eventjobs.cli.bulk import enqueue_lines
-from eventjobs.cli.remote import Remote, with_remote
+from eventjobs.cli.remote import Remote, with_actor
 from eventjobs.domain.limits import (
     MAX_ATTEMPTS_DEFAULT,
     MAX_ATTEMPTS_MAX,
@@ -64,7 +64,7 @@ from eventjobs.domain.limits import (
     help="Idempotency key: the same request under the same key yields the same job.",
 )
 @options.json_option
-@with_remote
+@with_actor
 def enqueue(
     kind: str | None,
     payload: str | None,

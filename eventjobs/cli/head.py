@@ -26,7 +26,7 @@ def head(origin: str | None, key_file: Path | None, as_json: bool, store: Path |
 
     Keep it where nobody who can change the log can change it. `verify --from-head` shows later whether the log still
     begins with what it was. The form is that of c2sp.org/tlog-checkpoint; with a key it is signed. Without --origin and
-    --key, a coordinator's head comes as the coordinator writes it.
+    --signing-key, a coordinator's head comes as the coordinator writes it.
     """
     if store is not None:
         found = _document(_stored_head(store), origin, key_file)

@@ -27,8 +27,8 @@ from eventjobs.tools.source import open_source
 def history(job_id: str, as_json: bool, store: Path | Database | None, url: str) -> None:
     """Tell what happened to a job: when, by whom, under which attempt and token, how long it waited and ran, and why.
 
-    With --store the log is read from its beginning to its end, so jobs are found too that are not in the store any
-    more. A wait goes from the time the job could have been leased, a run from the lease to whatever ended it.
+    With --data or --store the log is read from its beginning to its end, so jobs are found too that are not in the
+    store any more. A wait goes from the time the job could have been leased, a run from the lease to whatever ended it.
     """
     if store is not None:
         texts = list(_stored(store, job_id))

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from eventjobs.domain.limits import URL_DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+DATA_DEFAULT = "./eventjobs-data"
+"""Directory of the store unless somebody says otherwise, from the current one."""
+DATABASE_SCHEMES = ("postgresql://", "postgres://")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("auto", "console", "json")
 
@@ -31,15 +37,46 @@ def _variable(words: str) -> str:
     return "_".join(["EVENTJOBS", *filter(None, words.split("-"))]).upper()
 
 
-def data_option(command: Command) -> Command:
-    """--data, of the commands that work on the directory of a store while no coordinator runs."""
+class Local(click.Path):
+    """A path of this machine. The address of a database is no path, whatever the name of the option suggests."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(path_type=Path, **attributes)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if isinstance(value, str) and value.startswith(DATABASE_SCHEMES):
+            self.fail("a store in a database is named with --store", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def data_option(words: str = "Directory of the store.", metavar: str = "DIR") -> Callable[[Command], Command]:
+    """--data, where a store is on this machine, of the commands that work on it. A copy of its file may do."""
     return setting(
         "--data",
-        type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
-        default=Path("eventjobs-data"),
-        show_default="./eventjobs-data",
-        help="Directory of the store.",
-    )(command)
+        type=Local(file_okay="FILE" in metavar),
+        metavar=metavar,
+        default=DATA_DEFAULT,
+        show_default=True,
+        help=words,
+    )
+
+
+def given(name: str) -> bool:
+    """Whether the command line names this parameter of the command that runs."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_both() -> None:
+    """Raises UsageError when the command line names two stores."""
+    if given("data") and given("store"):
+        raise click.UsageError("give --data, for a store on this machine, or --store, for one in a database: not both")
+
+
+def url_option(command: Command) -> Command:
+    """--url, where the coordinator is."""
+    return setting("--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")(
+        command
+    )
 
 
 def json_option(command: Command) -> Command:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
+from eventjobs.cli.options import DATABASE_SCHEMES
 from eventjobs.cli.stores import Database
-
-SCHEMES = ("postgresql://", "postgres://")
 
 
 class Place(click.Path):
@@ -22,7 +21,7 @@ class Place(click.Path):
     ) -> Path | Database:
         if isinstance(value, Database):
             return value
-        if isinstance(value, str) and value.startswith(SCHEMES):
+        if isinstance(value, str) and value.startswith(DATABASE_SCHEMES):
             return Database(value)
         return super().convert(value, param, ctx)
 
@@ -35,8 +34,13 @@ class DatabaseUrl(click.ParamType):
     def convert(self, value: str | Database, param: click.Parameter | None, ctx: click.Context | None) -> Database:
         if isinstance(value, Database):
             return value
-        if not value.startswith(SCHEMES):
-            self.fail("a store in a database has a URL such as postgresql://user@host/name", param, ctx)
+        if not value.startswith(DATABASE_SCHEMES):
+            self.fail(
+                "a store in a database has a URL such as postgresql://user@host/name; one on this machine is named "
+                "with --data",
+                param,
+                ctx,
+            )
         return Database(value)
 
 

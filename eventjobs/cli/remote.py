@@ -147,19 +147,31 @@ async def _awaited(request: Awaitable[T]) -> T:
 
 
 def with_remote(command: Callable[..., None]) -> Callable[..., None]:
-    """--url and --actor: the command gets the coordinator they stand for as `remote`."""
-    return _with_remote(command, lambda: None, "your network address")
+    """--url: the command, which only looks, gets the coordinator it stands for as `remote`."""
+
+    @options.url_option
+    @functools.wraps(command)
+    def asking(url: str, **arguments: Any) -> None:
+        with Remote(url) as remote:
+            command(remote=remote, **arguments)
+
+    return asking
+
+
+def with_actor(command: Callable[..., None]) -> Callable[..., None]:
+    """--url and --actor, of commands that change something: the log keeps who asked."""
+    return _with_actor(command, lambda: None, "your network address")
 
 
 def with_operator(command: Callable[..., None]) -> Callable[..., None]:
     """The same for what cannot be undone: the log keeps who it was at which machine."""
-    return _with_remote(command, _user_at_host, "USER@HOST")
+    return _with_actor(command, _user_at_host, "USER@HOST")
 
 
-def _with_remote(
+def _with_actor(
     command: Callable[..., None], default_actor: Callable[[], str | None], words: str
 ) -> Callable[..., None]:
-    @options.setting("--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")
+    @options.url_option
     @options.setting("--actor", metavar="NAME", help=f"Who asks, for the log; {words} when left out.")
     @functools.wraps(command)
     def asking(url: str, actor: str | None, **arguments: Any) -> None:

@@ -6,7 +6,7 @@ import click
 
 from eventjobs.cli import documents, options, output
 from eventjobs.cli.each import for_each_job
-from eventjobs.cli.remote import Remote, with_remote
+from eventjobs.cli.remote import Remote, with_actor
 
 
 @click.command(short_help="Give dead jobs a fresh set of attempts.")
@@ -16,7 +16,7 @@ from eventjobs.cli.remote import Remote, with_remote
 @click.option("--queue", metavar="QUEUE", help="With --all: only jobs in this queue.")
 @click.option("--limit", metavar="NUMBER", type=click.IntRange(min=1), help="With --all: how many jobs at most.")
 @options.json_option
-@with_remote
+@with_actor
 def requeue(
     ids: tuple[str, ...],
     everything: bool,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from eventjobs.cli import options
 from eventjobs.cli.durations import DURATION
@@ -16,13 +15,7 @@ from eventjobs.domain.retention import Rules
 
 
 @click.command(short_help="Run the coordinator.")
-@options.setting(
-    "--data",
-    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
-    default=Path("eventjobs-data"),
-    show_default="./eventjobs-data",
-    help="Directory of the store; made when missing.",
-)
+@options.data_option("Directory of the store; made when missing.")
 @options.setting(
     "--store",
     metavar="URL",
@@ -73,9 +66,7 @@ from eventjobs.domain.retention import Rules
 )
 @signing_options
 @options.log_options
-@click.pass_context
 def serve(
-    context: click.Context,
     data: Path,
     store: str | None,
     no_notify: bool,
@@ -104,18 +95,19 @@ def serve(
 
     say = logs.configure(log_level, log_format).write
     notes = checkpoints(origin, key_file)
-    if store is None:
-        place = Directory(data, map_size, force_filesystem)
+    options.refuse_both()
+    if store is None or options.given("data"):
+        place = Directory(data.resolve(), map_size, force_filesystem)
     else:
-        _refuse_what_is_for_directories(context, store)
+        _refuse_what_is_for_directories(store)
         place, archive_after = Database(store, notify=not no_notify), None
     run(Server(place, host, port, port_file, archive_after, notes, say, retain).run())
 
 
-def _refuse_what_is_for_directories(context: click.Context, store: str) -> None:
-    """Raises UsageError for what does not go together. A directory that only the environment names stands back."""
-    if not store.startswith(("postgresql://", "postgres://")):
-        raise click.UsageError("--store takes a URL such as postgresql://user@host/name")
-    for name in ("data", "map_size", "force_filesystem", "archive_after"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+def _refuse_what_is_for_directories(store: str) -> None:
+    """Raises UsageError for what does not go together. What only the environment says stands back."""
+    if not store.startswith(options.DATABASE_SCHEMES):
+        raise click.UsageError("--store takes a URL such as postgresql://user@host/name; a directory is --data")
+    for name in ("map_size", "force_filesystem", "archive_after"):
+        if options.given(name):
             raise click.UsageError(f"--{name.replace('_', '-')} is for a store in a directory, not for --store")

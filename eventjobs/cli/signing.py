@@ -19,10 +19,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def signing_options(command: Command) -> Command:
-    """--origin and --signing-key (or --key), for `checkpoints`."""
+    """--origin and --signing-key, for `checkpoints`."""
     command = options.setting(
         "--signing-key",
-        "--key",
         "key_file",
         type=FILE,
         metavar="FILE",

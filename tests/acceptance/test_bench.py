@@ -15,7 +15,7 @@ SCENARIOS = ("single enqueues", "pickup by an idle worker", "enqueue in batches"
 
 
 def bench(directory: Path, *options: str) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "eventjobs", "bench", "--data", str(directory), *QUICK, *options]
+    return [sys.executable, "-W", "error", "-m", "eventjobs", "bench", "--directory", str(directory), *QUICK, *options]
 
 
 def test_whoever_watches_sees_what_is_measured(on_terminal: Callable[..., str], tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_history_is_told(coordinator: CoordinatorProcess, run: Run) -> None:
         each["type"] in histories.ENDS_OF_RUNS for each in told["events"]
     ]
     data = next(Path(coordinator.directory).rglob("data.mdb")).parent
-    assert run("history", job_id, "--store", str(data)).stdout == run("history", job_id).stdout
+    assert run("history", job_id, "--data", str(data)).stdout == run("history", job_id).stdout
     run("history", ABSENT, code=exits.REFUSED)
 
 

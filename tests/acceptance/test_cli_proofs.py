@@ -38,7 +38,7 @@ def test_the_head_of_a_running_log(tmp_path):
         assert document == {"size": 0, "root": EMPTY, "origin": "eventjobs", "note": f"eventjobs\n0\n{EMPTY}\n\n"}
         key = tmp_path / "head.key"
         public = PublicKey.parse(run("keygen", "example.com/jobs", "--out", key).stdout)
-        note = run("head", *url, "--key", key).stdout_bytes
+        note = run("head", *url, "--signing-key", key).stdout_bytes
         assert public.has_signed(note) and parse_checkpoint(note).origin == "example.com/jobs"
         assert run("head", EVENTJOBS_URL=coordinator.url, EVENTJOBS_SIGNING_KEY=str(key)).stdout_bytes == note
     assert run("head", *url, code=exits.UNREACHABLE)
@@ -58,8 +58,8 @@ def test_a_coordinator_is_not_started_with_a_key_that_is_none(tmp_path):
     """It says so at once."""
     (tmp_path / "key").write_text("nonsense")
     for options, reason in (
-        (("--key", "key"), "a private key starts with"),
-        (("--key", "gone"), "cannot be read"),
+        (("--signing-key", "key"), "a private key starts with"),
+        (("--signing-key", "gone"), "cannot be read"),
         (("--origin", "two\nlines"), "one line"),
     ):
         serve = [sys.executable, "-m", "eventjobs", "serve", "--data", "data", *options]
@@ -74,7 +74,7 @@ def test_proofs_that_a_third_party_checks(tmp_path, source):
     with CoordinatorProcess(tmp_path) as coordinator:
         url = ("--url", coordinator.url)
         data = next(path.parent for path in tmp_path.rglob("data.mdb"))
-        place = url if source == "url" else ("--store", data)
+        place = url if source == "url" else ("--data", data)
         for number in range(3):
             run("enqueue", "k", str(number), *url)
         old, new, proof = tmp_path / "old", tmp_path / "new", tmp_path / "proof"

@@ -138,7 +138,7 @@ def test_what_was_erased_is_in_no_export(golden):
 @pytest.mark.parametrize("position", [1, 256, 257])
 def test_its_records_are_proved(golden, tmp_path, position):
     """By a proof that the stand-alone checker accepts against the head of then."""
-    (tmp_path / "proof").write_bytes(run("prove", position, "--store", golden.data))
+    (tmp_path / "proof").write_bytes(run("prove", position, "--data", golden.data))
     assert check_proof.main([str(tmp_path / "proof"), str(golden.head)]) == 0
 
 

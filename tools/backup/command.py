@@ -17,7 +17,6 @@ from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.remote import Remote
-from eventjobs.domain.limits import URL_DEFAULT
 from eventjobs.domain.points import Point
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
@@ -35,10 +34,10 @@ QUICK = click.option("--quick", is_flag=True, help="Verify the records' checksum
 
 @click.command(name="backup", short_help="Copy a whole store into a file, while it is at work, and verify it.")
 @click.argument("target", type=FILE)
-@options.setting("--url", metavar="URL", default=URL_DEFAULT, show_default=True, help="The coordinator's address.")
+@options.url_option
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=options.Local(),
     metavar="DIR",
     help="Directory of a store to copy from, a coordinator running on it or not, instead of asking the coordinator.",
 )
@@ -90,13 +89,7 @@ def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, 
 
 @click.command(name="restore", short_help="Make a data directory of a backup, up to any point of it.")
 @click.argument("file", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    required=True,
-    help="The directory to be made. Refused when there is something in it.",
-)
+@options.data_option("Directory of the store to be made; it must not be there, or be empty.")
 @click.option(
     "--until",
     type=POINT,

@@ -65,8 +65,9 @@ class Figure:
     help="How many jobs wait in the deep store, in which single requests are timed again; 0 leaves that out.",
 )
 @click.option(
-    "--data",
+    "--directory",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
     help="Where to put the stores, which are removed at the end; the current directory when left out.",
 )
 @click.option(
@@ -75,7 +76,7 @@ class Figure:
     help="Measure two coordinators on this empty PostgreSQL database instead; it is left with what was written.",
 )
 @options.json_option
-def bench(seconds: float, jobs: int, depth: int, data: Path | None, store: str | None, as_json: bool) -> None:
+def bench(seconds: float, jobs: int, depth: int, directory: Path | None, store: str | None, as_json: bool) -> None:
     """Measure the speed of this machine.
 
     A coordinator on a fresh store, fsync on, takes load over loopback from this process; both share the machine. The
@@ -83,7 +84,7 @@ def bench(seconds: float, jobs: int, depth: int, data: Path | None, store: str |
     """
     logs.configure("warning")
     watched = sys.stderr.isatty() and not as_json
-    directory, tell = data or Path.cwd(), _say if watched else _say_nothing
+    directory, tell = directory or Path.cwd(), _say if watched else _say_nothing
     if store is None:
         figures = uvloop.run(_measure(seconds, jobs, depth, directory, tell))
     else:

@@ -18,7 +18,7 @@ from eventjobs.tools.verify.report import counted
 
 
 @click.command(name="rebuild", short_help="Make read models and indexes anew from the log.")
-@options.data_option
+@options.data_option()
 @click.option(
     "--only",
     "names",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,25 +26,17 @@ from eventjobs.tools.replay.statistics_at import numbers_at, numbers_folded
 from eventjobs.tools.source import Source, open_source
 from eventjobs.tools.verify.report import counted
 
-DATA = "eventjobs-data"
-
 
 @click.command(short_help="Show jobs as they were at any point of the log.")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    metavar="DIR|FILE",
-    default=lambda: os.environ.get("EVENTJOBS_DATA", DATA),
-    help="Directory of a store, or a copy of its file; EVENTJOBS_DATA or ./eventjobs-data when left out.",
-)
+@options.data_option("Directory of a store, or a copy of its file. A coordinator may run on it.", "DIR|FILE")
 @click.option("--at", type=POINT, metavar="POINT", help="A position of the log or a time; its end when left out.")
 @click.option("--diff", type=POINT, nargs=2, metavar="POINT POINT", help="What changed between two points.")
 @click.option("--job", metavar="ID", help="One job.")
-@click.option("--queue", metavar="NAME", help="The jobs of one queue.")
+@click.option("--queue", metavar="QUEUE", help="The jobs of one queue.")
 @click.option("--jobs", "each_job", is_flag=True, help="Every job, one JSON document a line.")
 @options.json_option
 def replay(
-    store: Path, at: Point | None, diff: tuple[Point, Point] | None, job: str | None, queue: str | None, each_job: bool,
+    data: Path, at: Point | None, diff: tuple[Point, Point] | None, job: str | None, queue: str | None, each_job: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Show jobs as they were at any point of the log, made anew from the log: how many were where, one of them, or all.
@@ -56,7 +47,7 @@ def replay(
     """
     if sum((diff is not None and at is not None, job is not None and queue is not None, each_job and job is not None)):
         raise click.UsageError("--at or --diff, and one of --job, --queue, and --jobs without --job")
-    with _told(), open_source(store) as source:
+    with _told(), open_source(data) as source:
         if diff is not None:
             _diff(source, diff, job, queue, as_json)
             return
@@ -66,7 +57,7 @@ def replay(
         elif each_job:
             _show_each(source, queue, position)
         else:
-            _show_numbers(source, store, queue, position, as_json)
+            _show_numbers(source, data, queue, position, as_json)
 
 
 @contextmanager

@@ -10,12 +10,11 @@ from typing import BinaryIO
 
 import click
 import orjson
-from click.core import ParameterSource
 
 from eventjobs.cli import exits, options, output
-from eventjobs.cli.places import DATABASE
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.signing import checkpoints
+from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.newfile import NotWritten, new_file
@@ -27,41 +26,22 @@ from eventjobs.tools.transfer.lines import NotAnExport
 from eventjobs.tools.verify.command import print_report
 from eventjobs.tools.verify.report import Outcome, counted, path_text
 
-DATA = "eventjobs-data"
 STANDARD = "-"
 
 
-def _data_option(words: str) -> object:
-    return options.setting(
-        "--data", type=click.Path(path_type=Path), metavar="DIR", help=words, default=DATA, show_default=True
-    )
-
-
-def _store_option(words: str) -> object:
-    return options.setting("--store", type=DATABASE, metavar="URL", help=words)
-
-
-def _place(context: click.Context, data: Path, store: Database | None) -> Path | Database:
-    """Which of the two is meant; a database that only the environment names stands back."""
-    given = {name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("data", "store")}
-    if all(given.values()):
-        raise click.UsageError("give either --data or --store")
-    return data if store is None or given["data"] else store
-
-
 @click.command("export", short_help="Write the log as lines of JSON.")
-@_data_option("Directory of the store, or a copy of its file. A coordinator may run on it.")
-@_store_option("PostgreSQL database to export instead, postgresql://USER@HOST/NAME. Coordinators may run on it.")
+@store_options(
+    "Directory of the store, or a copy of its file. A coordinator may run on it.",
+    "PostgreSQL database to export instead, postgresql://USER@HOST/NAME. Coordinators may run on it.",
+    metavar="DIR|FILE",
+)
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path(STANDARD), metavar="FILE",
     help="Where to; a file that is there is not written over. Standard output when left out, or with -.",
 )  # fmt: skip
 @options.setting("--origin", metavar="NAME", help="Name of this log, as in its heads; eventjobs when left out.")
 @options.json_option
-@click.pass_context
-def export_command(
-    context: click.Context, data: Path, store: Database | None, out: Path, origin: str | None, as_json: bool
-) -> None:
+def export_command(place: Path | Database, out: Path, origin: str | None, as_json: bool) -> None:
     """Write the log as lines of JSON: every record as it was written, with its payload, result or error, and the head.
 
     `import` makes a store of it with the same positions and hashes. The export is that of one moment, and a coordinator
@@ -70,7 +50,7 @@ def export_command(
     """
     name = checkpoints(origin, None).origin
     try:
-        with open_source(_place(context, data, store)) as source, _output(out) as stream, progress_bars() as progress:
+        with open_source(place) as source, _output(out) as stream, progress_bars() as progress:
             exported = export(source, name, stream, progress)
     except NotWritten as error:
         raise exits.Refused(str(error)) if out.exists() else exits.CannotCheck(str(error)) from error
@@ -106,18 +86,18 @@ def _told(exported: Exported, as_json: bool) -> str:
 
 @click.command("import", short_help="Make a store of an export.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@_data_option("Directory of the store to be made; it must not be there, or be empty.")
-@_store_option("PostgreSQL database to make the store in instead; it must have none.")
+@store_options(
+    "Directory of the store to be made; it must not be there, or be empty.",
+    "PostgreSQL database to make the store in instead, postgresql://USER@HOST/NAME; it must have none.",
+)
 @options.json_option
-@click.pass_context
-def import_command(context: click.Context, file: Path, data: Path, store: Database | None, as_json: bool) -> None:
+def import_command(file: Path, place: Path | Database, as_json: bool) -> None:
     """Make a store of the export in FILE, or of that on standard input (-), with the same positions and hashes.
 
     All of it is verified while it is read: the form and order of its lines, every record, the tree, whether each event
     could happen to its job, and the digests of payloads, results and errors. The store is there when all of it was
     sound; else what is wrong is told with its line, and nothing is left behind.
     """
-    place = _place(context, data, store)
     try:
         with _input(file) as stream, _new_store(place) as target, progress_bars() as progress:
             report = import_export(stream, path_text(file), target, progress)

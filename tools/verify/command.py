@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -14,29 +13,37 @@ from eventjobs.cli.columns import print_columns
 from eventjobs.cli.places import PLACE
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.signing import FILE, kept_head
+from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database
 from eventjobs.store.contract import StoreError
 from eventjobs.tools.verify.database import verify_database
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
 from eventjobs.tools.verify.report import Outcome, counted
 
-DATA = "eventjobs-data"
 STYLES = {Outcome.SOUND: "green", Outcome.DAMAGED: "bold red", Outcome.UNCHECKED: "yellow"}
 EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome.UNCHECKED: exits.USAGE}
 
 
 @click.command(short_help="Check that nothing in a store was altered, lost or cut off.")
-@click.argument("store", type=PLACE, default=lambda: os.environ.get("EVENTJOBS_DATA", DATA))
+@click.argument("what", type=PLACE, metavar="[WHAT]", required=False)
+@store_options(
+    "Directory of the store, or a copy of its file. A coordinator may run on it.",
+    "PostgreSQL database to check instead, postgresql://USER@HOST/NAME. Coordinators may run on it.",
+    metavar="DIR|FILE",
+)
 @click.option("--from-head", type=FILE, metavar="FILE", help="Show that the log begins with the one of this head.")
 @click.option("--public-key", type=FILE, metavar="FILE", help="The key that the head must be signed with.")
 @click.option("--quick", is_flag=True, help="Look at the records' checksums and the tree over them alone.")
 @options.json_option
-def verify(store: Path | Database, from_head: Path | None, public_key: Path | None, quick: bool, as_json: bool) -> None:
+def verify(
+    what: Path | Database | None, place: Path | Database, from_head: Path | None, public_key: Path | None, quick: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Check that nothing in a store was altered, lost or cut off.
 
-    STORE is a data directory, a copy of its file, one file of an archive, an export, or the URL of a PostgreSQL
-    database; left out, EVENTJOBS_DATA or ./eventjobs-data. Nothing in it is changed, and a coordinator may run on it:
-    then a copy is taken first, in the directory for temporary files (TMPDIR), and of a database always, as an export.
+    WHAT is a backup, an export, or one file of an archive; or, as --data and --store name it too, a store. Nothing in
+    it is changed, and a coordinator may run on it: then a copy is taken first, in the directory for temporary files
+    (TMPDIR), and of a database always, as an export.
 
     Looked at are the file's structure; each record's checksum, place, form and time; the tree over the records, against
     the store's head and, with --from-head, against one that was kept elsewhere; whether each event could happen to its
@@ -47,14 +54,17 @@ def verify(store: Path | Database, from_head: Path | None, public_key: Path | No
     """
     if public_key is not None and from_head is None:
         raise click.UsageError("--public-key goes with --from-head")
+    if what is not None and (options.given("data") or options.given("store")):
+        raise click.UsageError("give either WHAT, or --data or --store")
+    place = place if what is None else what
     try:
         kept = None if from_head is None else kept_head(from_head, public_key)
         with progress_bars() as progress:
             head = None if kept is None else kept.head
-            if isinstance(store, Database):
-                document = verify_database(store, head, quick, progress).document()
+            if isinstance(place, Database):
+                document = verify_database(place, head, quick, progress).document()
             else:
-                document = verify_isolated(store, head, quick, progress)
+                document = verify_isolated(place, head, quick, progress)
     except exits.Refused as error:
         raise exits.CannotCheck(error.message) from error
     except (StoreError, Failed) as error:

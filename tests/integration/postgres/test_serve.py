@@ -79,7 +79,7 @@ def test_a_coordinator_outlives_a_restart_of_its_database(tmp_path: Path, server
     ("options", "code", "said"),
     [
         (["--store", "mysql://x/y"], exits.USAGE, "postgresql://user@host/name"),
-        (["--store", "postgresql://127.0.0.1:1/x", "--data", "d"], exits.USAGE, "--data is for"),
+        (["--store", "postgresql://127.0.0.1:1/x", "--data", "d"], exits.USAGE, "not both"),
         (["--store", "postgresql://127.0.0.1:1/x", "--map-size", "1G"], exits.USAGE, "--map-size is for"),
         (["--store", "postgresql://u:secret@127.0.0.1:1/x?connect_timeout=2"], exits.CANNOT_SERVE, "cannot be reached"),
         (["--store", "postgresql://u@h/x?nonsense=1"], exits.CANNOT_SERVE, "nonsense"),

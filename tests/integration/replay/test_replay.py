@@ -119,11 +119,11 @@ def test_one_job_by_position_and_by_time(past):
         first = source.record(1)
         assert job_at(source, ABSENT, past.size) is None
     for at in (position, time_text(time)):
-        shown = orjson.loads(run("replay", "--store", past.directory, "--job", job.id, "--at", at, "--json").stdout)
+        shown = orjson.loads(run("replay", "--data", past.directory, "--job", job.id, "--at", at, "--json").stdout)
         assert (shown["state"], shown["attempts"], shown["lease_token"]) == (job.state, job.attempts, job.lease_token)
-    assert first.job_id in run("replay", "--store", past.directory, "--job", first.job_id, "--at", 1).stdout
+    assert first.job_id in run("replay", "--data", past.directory, "--job", first.job_id, "--at", 1).stdout
     others = [job_id for job_id in jobs if job_id != first.job_id]
-    refused = run("replay", "--store", past.directory, "--job", others[0], "--at", 1, code=exits.REFUSED).stderr
+    refused = run("replay", "--data", past.directory, "--job", others[0], "--at", 1, code=exits.REFUSED).stderr
     assert f"there is no job {others[0]} at position 1" in refused
 
 
@@ -131,7 +131,7 @@ def test_everything_at_a_point(past):
     """As a table, as a document, and as lines with a job each; of one queue too. No content is shown."""
     position = list(past.states)[-20]
     time, jobs, numbers = past.states[position]
-    place = ("replay", "--store", past.directory, "--at", position)
+    place = ("replay", "--data", past.directory, "--at", position)
     document = orjson.loads(run(*place, "--json").stdout)
     assert (document["position"], document["time"]) == (position, time_text(time))
     assert (document["jobs"], document["queues"]) == (numbers.jobs, numbers.queues)
@@ -151,7 +151,7 @@ def test_what_changed_between_two_points(past):
     """Exactly the jobs with records in between: how they stood before and after, and their last event."""
     first, last = list(past.states)[20], list(past.states)[60]
     before, after = past.states[first][1], past.states[last][1]
-    shown = run("replay", "--store", past.directory, "--diff", first, last, "--json").stdout.splitlines()
+    shown = run("replay", "--data", past.directory, "--diff", first, last, "--json").stdout.splitlines()
     found = {each["id"]: each for each in map(orjson.loads, shown)}
     assert found.keys() == {job_id for job_id, job in after.items() if before.get(job_id) != job}
     for job_id, change in found.items():
@@ -162,28 +162,28 @@ def test_what_changed_between_two_points(past):
             )
             assert change[name] == told
         assert change["last"]["version"] == after[job_id].version
-    lines = run("replay", "--store", past.directory, "--diff", first, last).stdout.splitlines()
+    lines = run("replay", "--data", past.directory, "--diff", first, last).stdout.splitlines()
     assert len(lines) == len(found) + 1 and lines[-1].startswith(f"{len(found)} jobs changed")
-    assert run("replay", "--store", past.directory, "--diff", last, last).stdout.startswith("0 jobs changed")
-    only = run("replay", "--store", past.directory, "--diff", first, last, "--job", next(iter(found)), "--json").stdout
+    assert run("replay", "--data", past.directory, "--diff", last, last).stdout.startswith("0 jobs changed")
+    only = run("replay", "--data", past.directory, "--diff", first, last, "--job", next(iter(found)), "--json").stdout
     assert len(only.splitlines()) == 1
-    assert "is before" in run("replay", "--store", past.directory, "--diff", last, first, code=exits.REFUSED).stderr
+    assert "is before" in run("replay", "--data", past.directory, "--diff", last, first, code=exits.REFUSED).stderr
 
 
 def test_a_time_after_the_last_record_is_its_end(past):
     """Until now nothing came since, so it is what the last position shows; a time to come may bring more."""
-    end = run("replay", "--store", past.directory, "--json").stdout
+    end = run("replay", "--data", past.directory, "--json").stdout
     last = past.states[past.size][0]
     for time in (last, last + 1, last + b.seconds(10_000)):
-        assert run("replay", "--store", past.directory, "--at", time_text(time), "--json").stdout == end
+        assert run("replay", "--data", past.directory, "--at", time_text(time), "--json").stdout == end
     first = past.states[1][0]
-    assert orjson.loads(run("replay", "--store", past.directory, "--at", time_text(first), "--json").stdout)["position"]
+    assert orjson.loads(run("replay", "--data", past.directory, "--at", time_text(first), "--json").stdout)["position"]
     for time in (first - 1, b.at(10**9)):
-        run("replay", "--store", past.directory, "--at", time_text(time), code=exits.USAGE)
+        run("replay", "--data", past.directory, "--at", time_text(time), code=exits.USAGE)
 
 
 @pytest.mark.parametrize(
-    "command", [("replay", "--store", "{}", "--at"), ("restore", "{}", "--quick", "--data", "new", "--until")]
+    "command", [("replay", "--data", "{}", "--at"), ("restore", "{}", "--quick", "--data", "new", "--until")]
 )
 def test_points_that_there_are_not(past, tmp_path, monkeypatch, command):
     """Beyond the end, before the beginning, to come: said in the same words wherever a point is asked for."""
@@ -203,10 +203,10 @@ def test_points_that_there_are_not(past, tmp_path, monkeypatch, command):
 def test_what_replay_cannot_do(past, tmp_path):
     """No store, no such job, options that do not go together: said clearly, with its exit code."""
     for wrong in (("--at", 1, "--diff", 1, 2), ("--job", ABSENT, "--queue", "q"), ("--job", ABSENT, "--jobs")):
-        run("replay", "--store", past.directory, *wrong, code=exits.USAGE)
+        run("replay", "--data", past.directory, *wrong, code=exits.USAGE)
     for command in (("replay",), ("history", ABSENT)):
-        assert "no store" in run(*command, "--store", tmp_path / "gone", code=exits.USAGE).stderr
-    assert "there is no job" in run("history", ABSENT, "--store", past.directory, code=exits.REFUSED).stderr
+        assert "no store" in run(*command, "--data", tmp_path / "gone", code=exits.USAGE).stderr
+    assert "there is no job" in run("history", ABSENT, "--data", past.directory, code=exits.REFUSED).stderr
 
 
 def test_a_damaged_record_in_the_middle(past, tmp_path):
@@ -223,9 +223,9 @@ def test_a_damaged_record_in_the_middle(past, tmp_path):
     with open_source(past.directory) as source:
         job_id = source.record(40).job_id
     for arguments in (("replay", "--jobs"), ("replay", "--diff", 1, 50), ("history", job_id)):
-        refused = run(*arguments, "--store", copy, code=exits.REFUSED).stderr
+        refused = run(*arguments, "--data", copy, code=exits.REFUSED).stderr
         assert "the record at position 40" in refused and "does not match its checksum" in refused
-    assert orjson.loads(run("replay", "--store", copy, "--at", 30, "--json").stdout)["position"] == 30
+    assert orjson.loads(run("replay", "--data", copy, "--at", 30, "--json").stdout)["position"] == 30
 
 
 def test_the_history_in_a_store_is_that_of_the_log(past):
@@ -233,7 +233,7 @@ def test_the_history_in_a_store_is_that_of_the_log(past):
     with open_source(past.directory) as source:
         records = list(source.records())
     job_id = records[0].job_id
-    told = orjson.loads(run("history", job_id, "--store", past.directory, "--json").stdout)["events"]
+    told = orjson.loads(run("history", job_id, "--data", past.directory, "--json").stdout)["events"]
     own = [record for record in records if record.job_id == job_id]
     assert [(each["position"], each["type"]) for each in told] == [(each.position, each.event.type) for each in own]
-    assert len(run("history", job_id, "--store", past.directory).stdout.splitlines()) == len(own) + 1
+    assert len(run("history", job_id, "--data", past.directory).stdout.splitlines()) == len(own) + 1

@@ -71,7 +71,7 @@ def test_a_log_moves_over_and_back(lived, exported, postgres_url, tmp_path):
     assert run("export", "--data", tmp_path / "made").stdout_bytes == exported
     for arguments in (("head",), ("prove", "300"), ("history", b.an_id(8))):
         in_database = run(*arguments, "--store", postgres_url).output
-        assert in_database == run(*arguments, "--store", lived).output
+        assert in_database == run(*arguments, "--data", lived).output
 
 
 def rows_of(url: str) -> dict[str, list[tuple]]:
@@ -111,7 +111,7 @@ def test_a_coordinator_goes_on_where_the_other_stopped(tmp_path, postgres_url):
         granted = old.ask("/lease", lease)[1]["jobs"]
         old.ask(f"/jobs/{second['id']}/release", {"token": 1})
         assert old.stop() == exits.DONE
-        (tmp_path / "kept").write_text(run("head", "--store", old.data).output)
+        (tmp_path / "kept").write_text(run("head", "--data", old.data).output)
         content = run("export", "--data", old.data).stdout_bytes
     run("import", "-", "--store", postgres_url, given=content)
     with CoordinatorProcess(tmp_path / "new", store=postgres_url) as new:
@@ -204,7 +204,7 @@ def test_the_source_reads_in_stretches(lived, exported, postgres_url, monkeypatc
 def test_a_database_is_verified(lived, exported, postgres_url, tmp_path):
     """Sound as it came in, and beginning with the head that was kept; what was altered in it afterwards is found."""
     run("import", "-", "--store", postgres_url, given=exported)
-    (tmp_path / "kept").write_text(run("head", "--store", lived).output)
+    (tmp_path / "kept").write_text(run("head", "--data", lived).output)
     said = run("verify", postgres_url, "--from-head", tmp_path / "kept", "--json").output
     report = orjson.loads(said)
     names = ["reading", "records", "tree", "kept head", "events", "contents"]

@@ -102,7 +102,7 @@ def test_what_is_no_store(tmp_path, what, options):
     assert words in done.stderr and done.stderr.startswith("eventjobs: ") and done.stderr.count("\n") == 1
     assert done.stdout == ""
     for command in (("head",), ("prove", "1")):
-        assert words in run(*command, "--store", place, code=1).stderr
+        assert words in run(*command, "--data", place, code=1).stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -118,7 +118,7 @@ def test_a_directory_by_any_name(store, tmp_path):
     store.directory.rename(odd)
     assert "sound: " in verified(odd, 0).stdout
     assert r"an odd \xff name" in orjson.loads(run("verify", odd, "--quick", "--json", code=0).stdout_bytes)["store"]
-    assert run("head", "--store", odd, code=0)
+    assert run("head", "--data", odd, code=0)
     (odd / "data.mdb").unlink()
     assert "there is no store" in run("verify", odd, code=2).stderr
 
@@ -236,8 +236,8 @@ def test_beside_a_running_coordinator(tmp_path):
         url = ("--url", coordinator.url)
         run("enqueue", "k", "1", *url, code=0)
         assert "sound: 1 record, root" in run("verify", data, "--quick", code=0).stdout
-        assert run("head", "--store", data, code=0).stdout == run("head", *url, code=0).stdout
-        proved = run("prove", 1, "--store", data, code=0).stdout
+        assert run("head", "--data", data, code=0).stdout == run("head", *url, code=0).stdout
+        proved = run("prove", 1, "--data", data, code=0).stdout
         assert proved == run("prove", 1, *url, code=0).stdout
         run("enqueue", "k", "2", *url, code=0)
 
