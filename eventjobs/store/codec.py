@@ -40,8 +40,7 @@ def unseal(key: bytes, stored: bytes, where: str) -> bytes:
 # Records --------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Envelope:
+class _Envelope(msgspec.Struct, gc=False):
     position: int
     job_id: str
     version: int
@@ -63,8 +62,15 @@ class Outline:
 
 def _decode_custom(wanted: type, value: object) -> object:
     if wanted is RetryPolicy and isinstance(value, dict):
-        return policy_from(value)
+        return _shared_policy(*value, *value.values())
     raise TypeError(f"no way to read a {wanted}")
+
+
+@lru_cache(1_024, typed=True)
+def _shared_policy(*names_and_values: object) -> RetryPolicy:
+    """Jobs of a kind share their policy. Numbers are told apart by their types, as a row is written with 1 or 1.0."""
+    half = len(names_and_values) // 2
+    return policy_from(dict(zip(names_and_values[:half], names_and_values[half:], strict=True)))
 
 
 _encode = msgspec.json.Encoder().encode

@@ -181,11 +181,11 @@ class Endings:
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         event, key = record.event, (record.job_id,)
-        if after.finished_at is None and not isinstance(event, AttemptFailed | JobRequeued):
+        if after.finished_at is None and type(event) not in (AttemptFailed, JobRequeued):
             return ()
         changes: list[Change] = []
-        brought = isinstance(event, AttemptFailed | JobDied) and event.error is not None
-        erased = isinstance(event, ContentsErased | JobRetired)
+        brought = type(event) in (AttemptFailed, JobDied) and event.error is not None
+        erased = type(event) in (ContentsErased, JobRetired)
         if brought:
             others = rows.row(ATTEMPT_ERRORS, key) or b""
             changes.append((ATTEMPT_ERRORS, key, others + record.position.to_bytes(8)))

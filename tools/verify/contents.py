@@ -6,8 +6,8 @@ there. Which are absent is remembered in one bit a record.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
+from hashlib import sha256
 
 from eventjobs.domain import events as e
 from eventjobs.domain.content import SALT_BYTES, ContentDigest
@@ -18,6 +18,8 @@ from eventjobs.tools.verify.report import Check, counted
 
 CONTENT_FIELDS = {e.JobEnqueued: "payload", e.JobCompleted: "result", e.AttemptFailed: "error", e.JobDied: "error"}
 """The events that may bring a content, and which field of theirs has its digest."""
+ERASING = (e.ContentsErased, e.JobRetired)
+"""The events that say of contents that they are gone."""
 
 
 class _Places:
@@ -72,11 +74,11 @@ class ContentWalk:
 
     def record(self, position: int, event: e.Event) -> None:
         """The next record: its content must be there, or be erased later on, and be the one it speaks of."""
-        if isinstance(event, e.ContentsErased | e.JobRetired):
+        name = CONTENT_FIELDS.get(type(event))
+        if name is None and type(event) in ERASING:
             self._erase(position, event)
         if self._broken:
             return
-        name = CONTENT_FIELDS.get(type(event))
         digest = None if name is None else getattr(event, name)
         key = position_key(position)
         while self._row is not None and self._row[0] < key:
@@ -139,7 +141,7 @@ class ContentWalk:
         except Corrupt:
             self._check.fault("content_damaged", f"the {name} of position {position} fails its checksum", position)
         else:
-            if hashlib.sha256(value).hexdigest() == digest.sha256 and len(value) - SALT_BYTES == digest.size:
+            if sha256(value).hexdigest() == digest.sha256 and len(value) - SALT_BYTES == digest.size:
                 self._matching += 1
             else:
                 text = f"the {name} of position {position} {self.ALTERED}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from eventjobs.domain.events import ContentsErased, Event, JobEnqueued, JobRetired, Record
+from eventjobs.domain.events import Event, JobEnqueued, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Projection
@@ -14,7 +14,7 @@ from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.indexes import INDEXES, JOBS, KEYS, JobRows, attempt_errors, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.scratch import Scratch
-from eventjobs.tools.verify.contents import ContentWalk
+from eventjobs.tools.verify.contents import ERASING, ContentWalk
 from eventjobs.tools.verify.lifecycle import OutOfBounds, fault_of
 from eventjobs.tools.verify.report import Check
 from eventjobs.tools.verify.tables import FoldedTables
@@ -22,9 +22,6 @@ from eventjobs.tools.verify.walk import Block
 
 JOBS_IN_MEMORY_MAX = 30_000
 """Jobs that changed lately; the others are in the scratch store."""
-
-ERASING = (ContentsErased, JobRetired)
-"""Events for which the errors of all attempts are asked."""
 
 IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
 """What evolve and projections may run into once an event was let in that cannot have happened."""

@@ -36,6 +36,7 @@ from eventjobs.domain.limits import (
 )
 from eventjobs.domain.rejections import Rejection
 from eventjobs.domain.retry import RetryPolicy, policy_faults
+from eventjobs.tools.verify.contents import ERASING
 
 POLICIES_REMEMBERED = 1_024
 RETRY_DELAY_MAX = RETRY_DELAY_SECONDS_MAX * MICROSECONDS
@@ -71,10 +72,12 @@ def fault_of(job: Job | None, record: e.Record, key_holder: str | None, errors: 
         return _fault_of_enqueue(job, record, event, key_holder)
     if job is None:
         return "there was no such job"
-    subject = Holding(job, errors) if isinstance(event, e.ContentsErased | e.JobRetired) else job
-    decision = decide(subject, _COMMANDS[type(event)](job, record, event))
+    sort = type(event)
+    subject = Holding(job, errors) if sort in ERASING else job
+    decision = decide(subject, _COMMANDS[sort](job, record, event))
     if decision == (event,):
-        return _BOUNDS[type(event)](job, record, event) if type(event) in _BOUNDS else None
+        bound = _BOUNDS.get(sort)
+        return None if bound is None else bound(job, record, event)
     if isinstance(decision, Rejection):
         return f"the command would have been refused: {decision.code.value}: {decision.message}"
     if not decision:

@@ -10,7 +10,7 @@ from zlib import crc32
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Projection, Rows, Table, Value
-from eventjobs.store.codec import CRC_BYTES
+from eventjobs.store.codec import CRC_BYTES, seal
 from eventjobs.store.keys import KeyCodec
 from eventjobs.store.lmdb.reader import COUNTER_BYTES
 from eventjobs.store.lmdb.scratch import Scratch
@@ -46,7 +46,8 @@ class FoldedTables(Rows):
                 held = held_of[table]
                 if table.counters:
                     held[key] = held.get(key, 0) + value
-                elif value is not None or table in written:
+                    continue
+                if value is not None or table in written:
                     held[key] = value
                 else:
                     held.pop(key, None)
@@ -136,7 +137,7 @@ def differences(stored: Iterator[tuple[bytes, bytes]], folded: Iterator[tuple[by
         rows, made = list(islice(stored, CHUNK)), list(islice(folded, CHUNK))
         if not rows and not made:
             return
-        if [(key, sealed[CRC_BYTES:]) for key, sealed in rows] != made or not all(map(_is_whole, rows)):
+        if rows != [(key, seal(key, value)) for key, value in made]:
             break
     yield from _row_by_row(chain(rows, stored), chain(made, folded))
 
