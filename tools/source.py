@@ -6,7 +6,6 @@ two calls and reads the log in short stretches, so that the pages of a running c
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate, islice
@@ -14,48 +13,23 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-from attrs import frozen
 
+from eventjobs.cli.progress import Tell
 from eventjobs.cli.stores import Database
-from eventjobs.domain.content import Content
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import ContentRef
-from eventjobs.store.codec import decode_content, decode_record, unseal
-from eventjobs.store.contract import Corrupt, Head
+from eventjobs.store.codec import decode_content, unseal
+from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb.reader import StoredHead
 from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, META, key_position, position_key
+from eventjobs.tools.entries import Entry, SourceHead, texts_of
+from eventjobs.tools.export_source import ExportSource
+from eventjobs.tools.transfer.lines import is_export
 
 STRETCH_RECORDS = 4_096
 STRETCH_BYTES = 8 << 20
 """A stretch, which is read in one look at the store, ends with the record or content that reaches either."""
-
-
-@frozen
-class SourceHead(Head):
-    """Size and root of the log, and the time of its newest record (microseconds; 0 for an empty log)."""
-
-    time: int
-
-    def root_text(self) -> str:
-        """The root in base64, as heads have it."""
-        return base64.b64encode(self.root).decode()
-
-
-@frozen
-class Entry:
-    """A record's text as it was written, and the content that lies beside it: None if it has none, or none any more."""
-
-    position: int
-    text: bytes
-    content: Content | None
-
-    def record(self) -> Record:
-        """What the text says. Raises Corrupt, and StoreError for a format that a newer eventjobs wrote."""
-        record = decode_record(self.text)
-        if record.position != self.position:
-            raise Corrupt(f"log: the record at position {self.position} says that it belongs at {record.position}")
-        return record
 
 
 class Source(Protocol):
@@ -76,6 +50,10 @@ class Source(Protocol):
     def records(self, after: int = 0) -> Iterator[Record]:
         """What the texts say."""
 
+    def texts_of(self, job_id: str, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Position and text of each record of one job, up to a position. What lies in an archive is found by the index
+        in its files."""
+
     def record(self, position: int) -> Record | None:
         """The record at a position; None outside of 1 to the head's size."""
 
@@ -83,16 +61,23 @@ class Source(Protocol):
         """The text of a content. Raises Corrupt also when it is not there (any more)."""
 
 
-def open_source(place: Path | Database) -> AbstractContextManager[Source]:
-    """The log of the store in a directory or a database, or of the copy in a file. Raises NoStore or Corrupt, and of a
-    database StoreError, Away among them."""
-    return nullcontext(DatabaseSource(place) if isinstance(place, Database) else StoreSource(place))
+def quiet(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+def open_source(place: Path | Database, progress: Tell = quiet) -> AbstractContextManager[Source]:
+    """The log of the store in a directory or a database, of the copy in a file, or of an export. Raises NoStore or
+    Corrupt, and of a database StoreError, Away among them. `progress` is told how far the log was read."""
+    if isinstance(place, Database):
+        return nullcontext(DatabaseSource(place, progress))
+    return nullcontext(ExportSource(place, progress) if is_export(place) else StoreSource(place, progress))
 
 
 class StretchedSource:
     """See Source: what is the same wherever the stretches come from."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Tell) -> None:
+        self._progress = progress
         self._head = self.follow()
 
     def head(self) -> SourceHead:
@@ -108,24 +93,39 @@ class StretchedSource:
     def records(self, after: int = 0) -> Iterator[Record]:
         return (entry.record() for entry in self._read(after, contents=False))
 
+    def texts_of(self, job_id: str, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+        return texts_of(job_id, self.texts(), until)
+
     def _read(self, after: int, contents: bool) -> Iterator[Entry]:
         while after < self._head.size:
             stretch = self._stretch(after, contents)
             yield from stretch
             after = stretch[-1].position
+            self._progress("log", after, self._head.size)
 
 
 class StoreSource(StretchedSource):
     """See Source: the log of an LMDB store, of which a coordinator may be running."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, progress: Tell) -> None:
         self._path = path
-        super().__init__()
+        super().__init__(progress)
 
     def follow(self) -> SourceHead:
         with open_snapshot(self._path) as snapshot:
             self._head = _head_of(snapshot)
         return self._head
+
+    def texts_of(self, job_id: str, until: int | None = None) -> Iterator[tuple[int, bytes]]:
+        with open_snapshot(self._path) as snapshot:
+            archived = min(snapshot.archived, self._head.size)
+            archive = snapshot.archive if archived else None
+        last = archived if until is None else min(archived, until)
+        for position in archive.positions_of(job_id) if archived else ():
+            if position > last:
+                break
+            yield position, archive.texts(position - 1, 1)[0]
+        yield from texts_of(job_id, self.texts(archived), until)
 
     def record(self, position: int) -> Record | None:
         if not 1 <= position <= self._head.size:
@@ -161,9 +161,9 @@ class StoreSource(StretchedSource):
 class DatabaseSource(StretchedSource):
     """See Source: the log of a store in a database, of which coordinators may be running."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, progress: Tell) -> None:
         self._database = database
-        super().__init__()
+        super().__init__(progress)
 
     def follow(self) -> SourceHead:
         with self._database.outside() as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from attrs import frozen
 
 from eventjobs.cli import documents, events, output
 from eventjobs.cli.remote import Remote, job_path
+from eventjobs.cli.stores import Database
 
 Event = dict[str, Any]
 ENDS_OF_RUNS = {"job_completed", "attempt_failed", "job_died", "lease_expired", "lease_released", "job_canceled"}
@@ -18,6 +20,12 @@ CAUSES = {
     "not_retryable": "given up, the worker said that a retry is of no use",
     "lease_expired": "given up, the last lease ran out",
 }
+
+
+def history_command(job_id: str, place: Path | Database) -> str:
+    """What tells a job's history from the log there, also when the job is not in the live store any more."""
+    option = "--store" if isinstance(place, Database) else "--data"
+    return f"eventjobs history {job_id} {option} {place}"
 
 
 def history_texts(remote: Remote, job_id: str) -> list[bytes]:

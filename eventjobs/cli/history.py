@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,11 +11,12 @@ from eventjobs.api.render_events import event_text
 from eventjobs.api.routes_settle import canonical_id
 from eventjobs.cli import exits, histories, options, output
 from eventjobs.cli.columns import print_columns
+from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.sources import source_options
 from eventjobs.cli.stores import Database
-from eventjobs.store.codec import decode_record
 from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.tools.replay.fold import records_of
 from eventjobs.tools.source import open_source
 
 
@@ -27,11 +27,11 @@ from eventjobs.tools.source import open_source
 def history(job_id: str, as_json: bool, store: Path | Database | None, url: str) -> None:
     """Tell what happened to a job: when, by whom, under which attempt and token, how long it waited and ran, and why.
 
-    With --data or --store the log is read from its beginning to its end, so jobs are found too that are not in the
+    With --data or --store the log itself is read, that of an export too, so jobs are found that are not in the live
     store any more. A wait goes from the time the job could have been leased, a run from the lease to whatever ended it.
     """
     if store is not None:
-        texts = list(_stored(store, job_id))
+        texts = _stored(store, job_id)
     else:
         with Remote(url) as remote:
             texts = histories.history_texts(remote, job_id)
@@ -42,23 +42,16 @@ def history(job_id: str, as_json: bool, store: Path | Database | None, url: str)
         print_columns(histories.HEADINGS, histories.rows(histories.parsed(texts)))
 
 
-def _stored(store: Path | Database, job_id: str) -> Iterator[bytes]:
-    """The texts of a job's events in a store, as HTTP has them."""
+def _stored(store: Path | Database, job_id: str) -> list[bytes]:
+    """The texts of a job's events in a log, as HTTP has them."""
     wanted = canonical_id(job_id)
-    found = False
     try:
-        with open_source(store) as source:
-            mark = (wanted or job_id).encode()
-            for _, text in source.texts():
-                if mark not in text:
-                    continue
-                record = decode_record(text)
-                if record.job_id == wanted:
-                    found = True
-                    yield event_text(record)
+        with progress_bars() as progress, open_source(store, progress) as source:
+            texts = [] if wanted is None else [event_text(record) for record in records_of(source, wanted)]
     except Corrupt as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error
-    if not found:
+    if not texts:
         raise exits.Refused(f"there is no job {job_id} in the log of {store}")
+    return texts

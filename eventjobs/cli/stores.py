@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import frozen
 
 from eventjobs.cli.exits import CannotServe
+from eventjobs.domain.projection import Projection
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import Engine, StoreError
 from eventjobs.store.lmdb import open_engine
@@ -73,11 +74,12 @@ class Database:
             from eventjobs.store.postgres import open_engine as open_database
         return open_database(self.url, READ_MODELS, notify=self.notify)
 
-    def outside(self) -> AbstractContextManager[Outside]:
-        """The store as it stands now, to be looked at. Raises StoreError where there is none; Away."""
+    def outside(self, projections: Sequence[Projection] = ()) -> AbstractContextManager[Outside]:
+        """The store as it stands now, to be looked at, and the tables of some projections. Raises StoreError where
+        there is none; Away."""
         with _psycopg(StoreError):
             from eventjobs.store.postgres.outside import open_outside
-        return open_outside(self.url)
+        return open_outside(self.url, projections)
 
     def fill(self, in_use: Callable[[str], StoreError]) -> Filling:
         """A store that is to be made there. Raises StoreError, and what `in_use` makes of a text if there is one."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from eventjobs.domain.events import Record
+from eventjobs.domain.events import JobRetired, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.store.codec import decode_job, decode_record, encode_job, encode_record
@@ -67,8 +67,8 @@ class Fold:
         return types
 
     def jobs(self) -> Iterator[Job]:
-        """Every job, in the order of ids."""
-        return (job for _, job in self._jobs.items())
+        """Every job that is there at the position, in the order of ids: those that were retired are not any more."""
+        return (job for _, job in self._jobs.items() if not job.retired)
 
     def changed(self) -> Iterator[Changed]:
         """The jobs that changed while the positions were compared, in the order of ids."""
@@ -80,12 +80,7 @@ class Fold:
         record = _read(position, text)
         try:
             before = self._jobs.get(record.job_id)
-            known = 0 if before is None else before.version
-            if record.version != known + 1:
-                raise Corrupt(
-                    f"position {position} is version {record.version} of job {record.job_id}, after {known}; "
-                    "`eventjobs verify` tells more"
-                )
+            _check_version(record, 1 if before is None else before.version + 1)
             after = evolve(before, record)
             self._jobs.put(record.job_id, after)
         except IMPOSSIBLE as error:
@@ -96,18 +91,41 @@ class Fold:
         return before, record, after
 
 
-def job_at(source: Source, job_id: str, position: int) -> Job | None:
-    """One job as of a position: only its own records are read. None when there was no such job then."""
-    job, mark = None, job_id.encode()
-    for place, text in source.texts():
-        if place > position:
-            break
-        if mark in text and (record := _read(place, text)).job_id == job_id:
-            try:
-                job = evolve(job, record)
-            except IMPOSSIBLE as error:
-                raise Corrupt(f"position {place} cannot have happened; `eventjobs verify` tells more") from error
-    return job
+@frozen
+class JobAt:
+    """A job as of a position, and the record by which it was retired before, if it was."""
+
+    job: Job
+    retired: Record | None
+
+
+def job_at(source: Source, job_id: str, position: int) -> JobAt | None:
+    """One job as of a position: only its own records are looked at. None when there was no such job yet."""
+    job = retired = None
+    for record in records_of(source, job_id, position):
+        try:
+            job = evolve(job, record)
+        except IMPOSSIBLE as error:
+            raise Corrupt(f"position {record.position} cannot have happened; `eventjobs verify` tells more") from error
+        if isinstance(record.event, JobRetired):
+            retired = record
+    return None if job is None else JobAt(job, retired)
+
+
+def records_of(source: Source, job_id: str, until: int | None = None) -> Iterator[Record]:
+    """The records of one job, in order, up to a position. Raises Corrupt where one of them is missing."""
+    for version, (position, text) in enumerate(source.texts_of(job_id, until), 1):
+        record = _read(position, text)
+        _check_version(record, version)
+        yield record
+
+
+def _check_version(record: Record, wanted: int) -> None:
+    if record.version != wanted:
+        raise Corrupt(
+            f"position {record.position} is version {record.version} of job {record.job_id}, after {wanted - 1}; "
+            "`eventjobs verify` tells more"
+        )
 
 
 def _read(position: int, text: bytes) -> Record:

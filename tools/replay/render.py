@@ -29,36 +29,53 @@ def short(value: object) -> str:
         return orjson.dumps(value).decode()
     if isinstance(value, dict):
         return f"{value['size']:,} bytes"
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return str(value)
 
 
 def change_document(changed: Changed) -> Document:
-    """A job that changed, for scripts: how it stood before (null: it was not there) and after, and its last event."""
+    """A job that changed, for scripts: how it stood before and after, null when it was not there (yet, or
+    any more), and its last event."""
     after = changed.after
     return {
         "id": after.id,
         "kind": after.spec.kind,
         "queue": after.spec.queue,
-        "before": None if changed.before is None else _standing(changed.before),
+        "before": _standing(changed.before),
         "after": _standing(after),
         "events": changed.records,
         "last": orjson.Fragment(event_text(changed.last)),
     }
 
 
-def _standing(job: Job) -> Document:
+def _standing(job: Job | None) -> Document | None:
+    if job is None or job.retired:
+        return None
     return {"state": job.state.value, "attempts": job.attempts, "lease_token": job.lease_token}
 
 
 def change_line(changed: Changed) -> str:
     """The same in a line."""
-    after, before = changed.after, changed.before
-    parts = [f"{after.id} {after.spec.kind} in {after.spec.queue}:"]
-    old = {} if before is None else _standing(before)
-    for name, value in _standing(after).items():
-        was = old.get(name)
-        parts.append(f"{name} {value}" if was in (None, value) else f"{name} {was} -> {value}")
+    after = changed.after
     last = orjson.loads(event_text(changed.last))
     story = output.text(f"{last['type']} by {events.story(last).plain}").plain
-    head = "new, " if before is None else ""
-    return f"{parts[0]} {head}{', '.join(parts[1:])}; {counted(changed.records, 'event')}, last {story}"
+    return (
+        f"{after.id} {after.spec.kind} in {after.spec.queue}: {_difference(changed)}; "
+        f"{counted(changed.records, 'event')}, last {story}"
+    )
+
+
+def _difference(changed: Changed) -> str:
+    old, new = _standing(changed.before), _standing(changed.after)
+    come = "new, " if changed.before is None else ""
+    if new is None:
+        return f"{come}retired" + ("" if old is None else f", before: {_values(old)}")
+    return come + ", ".join(
+        f"{name} {value}" if old is None or old[name] == value else f"{name} {old[name]} -> {value}"
+        for name, value in new.items()
+    )
+
+
+def _values(standing: Document) -> str:
+    return ", ".join(f"{name} {value}" for name, value in standing.items())

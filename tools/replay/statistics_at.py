@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
+from eventjobs.cli.stores import Database
+from eventjobs.domain.events import Record
 from eventjobs.domain.projection import Rows
 from eventjobs.projections import stats
 from eventjobs.projections.stats import Statistics, Stats
@@ -13,25 +18,44 @@ from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot
 from eventjobs.store.lmdb.tables import META, PROJECTION_PREFIX, decode_progress
 from eventjobs.tools.replay.fold import Fold
+from eventjobs.tools.transfer.lines import is_export
 
 CHUNK_RECORDS = 2_000
 
 
-def numbers_at(store: Path, position: int) -> Stats | None:
+class LogAndRows(Rows, Protocol):
+    """What statistics of the past are read from."""
+
+    def records(self, after: int, limit: int) -> list[Record]:
+        """Up to `limit` records with positions above `after`, in order."""
+
+
+def numbers_at(place: Path | Database, position: int) -> Stats | None:
     """The statistics as they stood at a position, from the last snapshot before it and the records since.
 
-    None where there is no store with statistics of this code's rule. Raises NoStore or Corrupt.
+    None where there are no statistics of this code's rule, as in an export. Raises NoStore or Corrupt.
     """
-    with open_snapshot(store) as snapshot:
-        if not _up_to_date(snapshot):
+    with _kept(place) as reader:
+        if reader is None:
             return None
-        reader = snapshot.reader([Statistics()])
         try:
             past = stats.past(reader, position)
             _advance(past, reader, position)
         except LookupError as error:
             raise Corrupt(f"{error}; `eventjobs verify` tells more") from error
         return stats.read(past)
+
+
+@contextmanager
+def _kept(place: Path | Database) -> Iterator[LogAndRows | None]:
+    if isinstance(place, Database):
+        with place.outside([Statistics()]) as store:
+            yield store if store.keeps(Statistics()) else None
+    elif is_export(place):
+        yield None
+    else:
+        with open_snapshot(place) as snapshot:
+            yield snapshot.reader([Statistics()]) if _up_to_date(snapshot) else None
 
 
 def numbers_folded(fold: Fold, position: int) -> Stats:
@@ -42,7 +66,7 @@ def numbers_folded(fold: Fold, position: int) -> Stats:
     return stats.read(past)
 
 
-def _advance(past: Past, reader: Rows, position: int) -> None:
+def _advance(past: Past, reader: LogAndRows, position: int) -> None:
     while past.position < position:
         records = reader.records(past.position, min(CHUNK_RECORDS, position - past.position))
         stats.advance(past, reader, records)

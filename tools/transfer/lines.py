@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from pathlib import Path
 
 import msgspec
 from attrs import frozen
@@ -15,7 +16,7 @@ from attrs import frozen
 from eventjobs.domain.content import SALT_BYTES, Content
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.merkle import HASH_BYTES, NODE_LEVELS
-from eventjobs.tools.source import SourceHead
+from eventjobs.tools.entries import SourceHead
 
 EXPORT_VERSION = 1
 """Version of the form of exports. One with a higher one is refused."""
@@ -56,6 +57,17 @@ class ContentLine:
 
     position: int
     content: Content
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file begins as exports do; False for one that cannot be read."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return stream.read(len(HEADER_START)) == HEADER_START
+    except OSError:
+        return False
 
 
 def header_line(header: Header) -> bytes:

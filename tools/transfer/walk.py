@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.merkle import leaf_hash
-from eventjobs.tools.source import Entry, SourceHead
+from eventjobs.tools.entries import Entry, SourceHead
 from eventjobs.tools.transfer.lines import BLOCK, LINE_BYTES_MAX, BlockRoot, ContentLine, Header, parse, parse_header
 from eventjobs.tools.verify.report import Check
 from eventjobs.tools.verify.walk import Block

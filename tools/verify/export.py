@@ -16,8 +16,8 @@ from eventjobs.store.contract import Head, StorageFull
 from eventjobs.store.lmdb.scratch import Scratch
 from eventjobs.store.lmdb.tables import position_key
 from eventjobs.store.merkle import complete_root
-from eventjobs.tools.source import SourceHead
-from eventjobs.tools.transfer.lines import BLOCK, HEADER_START
+from eventjobs.tools.entries import SourceHead
+from eventjobs.tools.transfer.lines import BLOCK
 from eventjobs.tools.transfer.walk import ExportBlock, ExportWalk, LineCheck
 from eventjobs.tools.verify.contents import ContentWalk
 from eventjobs.tools.verify.fold import Fold
@@ -26,14 +26,6 @@ from eventjobs.tools.verify.tree import Side
 
 TakeBlock = Callable[[ExportBlock], None]
 """Given each block when it has been looked at."""
-
-
-def is_export(path: Path) -> bool:
-    """Whether a file begins as exports do."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as stream:
-        return stream.read(len(HEADER_START)) == HEADER_START
 
 
 def verify_export(

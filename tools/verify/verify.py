@@ -27,10 +27,11 @@ from eventjobs.store.lmdb.snapshot import (
     structural_faults,
 )
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, TREE
+from eventjobs.tools.transfer.lines import is_export
 from eventjobs.tools.verify.archive import check_archive, check_file, is_archive_file
 from eventjobs.tools.verify.compare import Comparison, database
 from eventjobs.tools.verify.contents import ContentWalk
-from eventjobs.tools.verify.export import is_export, verify_export
+from eventjobs.tools.verify.export import verify_export
 from eventjobs.tools.verify.fold import Fold
 from eventjobs.tools.verify.report import Check, Outcome, Report, counted, path_text
 from eventjobs.tools.verify.tree import TreeWalk

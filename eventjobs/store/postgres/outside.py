@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
 
 from eventjobs.domain.content import Content
+from eventjobs.domain.projection import Projection
 from eventjobs.store.codec import decode_content, unseal
 from eventjobs.store.contract import StoreError
+from eventjobs.store.keys import KeyCodec
 from eventjobs.store.postgres.connection import Session, database_at, meaning
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead, position_key
 from eventjobs.store.postgres.schema import refuse_newer
@@ -17,7 +19,13 @@ from eventjobs.store.postgres.settings import BEGIN_READING, PATIENT
 
 
 class Outside(PostgresReader):
-    """See store.contract.Reader, of which it answers for the log: head, records, contents and proofs."""
+    """See store.contract.Reader, of which it answers for the log (head, records, contents, proofs) and for the tables
+    of the projections it was opened with."""
+
+    def keeps(self, projection: Projection) -> bool:
+        """Whether the coordinators keep the projection by this version of its rule."""
+        query = "SELECT version, left_at FROM eventjobs.projections WHERE name = %s"
+        return self._fetch(query, (projection.name,)) == [(projection.version, None)]
 
     def content_sizes(self, after: int, last: int) -> list[tuple[int, int]]:
         """Position and size in bytes, checksum and salt included, of each content above `after`, up to `last`."""
@@ -35,8 +43,9 @@ class Outside(PostgresReader):
 
 
 @contextmanager
-def open_outside(url: str) -> Iterator[Outside]:
-    """The store in a database as it stands now. Raises StoreError where there is none, or a newer one; Away."""
+def open_outside(url: str, projections: Sequence[Projection] = ()) -> Iterator[Outside]:
+    """The store in a database as it stands now, and the tables of some projections. Raises StoreError where there is
+    none, or a newer one; Away."""
     session = Session(url)
     try:
         session.connection.execute(BEGIN_READING)
@@ -44,7 +53,8 @@ def open_outside(url: str) -> Iterator[Outside]:
         if refuse_newer(session.connection) is None:
             raise StoreError(f"{database_at(url)} has no schema eventjobs: there is no store")
         head = StoredHead.of_rows(session.fetch(HEAD))
-        yield Outside(session, {}, head)
+        codecs = {table: KeyCodec(table) for each in projections for table in each.tables}
+        yield Outside(session, codecs, head)
     except psycopg.Error as error:
         raise meaning(error) from error
     finally:
