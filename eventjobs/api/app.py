@@ -8,6 +8,7 @@ from aiohttp import web
 from eventjobs.api import routes_jobs, routes_service
 from eventjobs.api.body import too_large
 from eventjobs.api.edge import Edge, client_has_gone
+from eventjobs.api.intake_request import reader_of
 from eventjobs.api.keys import COORDINATOR, EDGE, NOTES
 from eventjobs.api.problems import Problem, Refused, retry_later
 from eventjobs.api.render_proofs import Notes, PlainNotes
@@ -82,6 +83,7 @@ def build_app(coordinator: Coordinator, edge: Edge | None = None, notes: Notes |
     app = web.Application(middlewares=[tell_refusals], client_max_size=BODY_BYTES_MAX)
     app[COORDINATOR] = coordinator
     app[EDGE] = edge or Edge(coordinator.clock.now)
+    coordinator.take_in(reader_of(app[EDGE]))
     app[NOTES] = notes or PlainNotes()
     app.add_routes(ROUTES)
     return app

@@ -61,10 +61,15 @@ def actor_of(request: web.Request, actor_type: ActorType, faults: Faults) -> Act
     sent = request.headers.get(ACTOR_HEADER)
     if sent is None:
         return Actor(actor_type, request.remote or NO_ADDRESS)
+    return read_actor(ACTOR_HEADER, sent, actor_type, faults)
+
+
+def read_actor(path: str, name: str, actor_type: ActorType, faults: Faults) -> Actor:
+    """Who asks, by the name that was given; after a fault any."""
     try:
-        return Actor(actor_type, _actor_id(sent))
+        return Actor(actor_type, _actor_id(name))
     except Unfit as unfit:
-        faults.add(ACTOR_HEADER, str(unfit))
+        faults.add(path, str(unfit))
         return Actor(actor_type, NO_ADDRESS)
 
 

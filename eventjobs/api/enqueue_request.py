@@ -20,11 +20,12 @@ from eventjobs.domain.limits import (
     MAX_ATTEMPTS_DEFAULT,
     MAX_ATTEMPTS_MAX,
     MAX_ATTEMPTS_MIN,
+    PRIORITY_DEFAULT,
     PRIORITY_MAX,
     PRIORITY_MIN,
+    QUEUE_DEFAULT,
 )
 
-DEFAULT_QUEUE = "default"
 KEY_HEADER = "Idempotency-Key"
 
 _priority = integer(PRIORITY_MIN, PRIORITY_MAX)
@@ -53,8 +54,8 @@ def read_job(job: Members, occasion: Occasion, header_key: str | None = None) ->
     command = Enqueue(
         job_id=occasion.edge.new_id(),
         kind=_kind(job),
-        queue=job.read("queue", name, DEFAULT_QUEUE),
-        priority=job.read("priority", _priority, 0),
+        queue=job.read("queue", name, QUEUE_DEFAULT),
+        priority=job.read("priority", _priority, PRIORITY_DEFAULT),
         max_attempts=job.read("max_attempts", _max_attempts, MAX_ATTEMPTS_DEFAULT),
         retry_policy=read_policy(job),
         idempotency_key=_key(job, header_key),

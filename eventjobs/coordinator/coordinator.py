@@ -14,6 +14,7 @@ from eventjobs.coordinator.askers import Askers
 from eventjobs.coordinator.clock import Clock, SlewedClock
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.group_commit import COMMAND_BYTES, GroupCommit, T, Work
+from eventjobs.coordinator.intake import Intake, Read
 from eventjobs.coordinator.lease_requests import LeaseRequest
 from eventjobs.coordinator.log_lines import report
 from eventjobs.coordinator.looking import STORE_FAILED, Looking, Question
@@ -64,6 +65,9 @@ class Coordinator:
         self.draining = False
         self.askers = Askers(clock.now)
         """Who asked for jobs lately."""
+        self.intake: Intake | None = None
+        self.asked_at: int | None = None
+        """Since when the oldest request of a shared store's intake waits, by the last look."""
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._failure: asyncio.Future[BaseException] = self._loop.create_future()
@@ -114,7 +118,9 @@ class Coordinator:
         pulse = await asyncio.to_thread(engine.pulse)
         time = StoreTime(pulse.time)
         coordinator = cls(engine, SlewedClock(wall=time.wall), writer, retention)
-        coordinator._neighbours = Neighbours(engine, time, coordinator._store_moved, coordinator._rescuer.spare)
+        coordinator._neighbours = Neighbours(
+            engine, time, coordinator._store_moved, coordinator._rescuer.spare, coordinator._asked
+        )
         await coordinator._rescuer.begin()
         coordinator._retention.begin()
         coordinator._neighbours.begin()
@@ -125,6 +131,16 @@ class Coordinator:
         """From now on, move records out of the live store, which is its engine's, when they reach an age in
         microseconds."""
         self._archiver = Archiver(store, age, self.clock, self._commits.between)
+
+    def take_in(self, read: Read) -> None:
+        """From now on, enqueue what producers ask for within transactions of their own. `read` makes the commands of
+        it. A store that is not shared is asked for nothing in this way."""
+        self.intake = Intake(self.look, self._write, read)
+
+    def _asked(self, since: int | None) -> None:
+        self.asked_at = since
+        if since is not None and self.intake is not None and not self.draining:
+            self.intake.begin()
 
     @property
     def ready(self) -> bool:
@@ -160,6 +176,8 @@ class Coordinator:
             self._maintenance.cancel()
         await self._rescuer.stop()
         await self._retention.stop()
+        if self.intake is not None:
+            await self.intake.stop()
         if self._archiver is not None:
             await self._archiver.stop()
         if self._neighbours is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from eventjobs.coordinator.effects import Effects
-from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased
+from eventjobs.coordinator.replies import BatchRejected, Enqueued, Leased, Settled
 from eventjobs.domain.commands import (
     COORDINATOR,
     Actor,
@@ -27,6 +27,7 @@ from eventjobs.domain.commands import (
 from eventjobs.domain.decide import Holding, KeyHolder, decide
 from eventjobs.domain.events import Event, Record
 from eventjobs.domain.evolve import evolve
+from eventjobs.domain.intake import Asked, NotEnqueued
 from eventjobs.domain.job import Job
 from eventjobs.domain.limits import ANSWER_BYTES_MAX
 from eventjobs.domain.rejections import Code, Rejection
@@ -78,6 +79,34 @@ class Handler:
         if event is not None:
             return Enqueued(self._append(None, event, command), True)
         return Enqueued(self._transaction.kept(held.id), False)
+
+    def take_in(self, requests: Sequence[tuple[Asked, Enqueue | NotEnqueued]]) -> list[Settled]:
+        """Enqueue each request of the intake on its own, in order; what somebody else has in hand is left out. The
+        transaction is a SharedTransaction."""
+        settled = []
+        for asked, command in requests:
+            if self._transaction.still_asked(asked.number):
+                refusal = command if isinstance(command, NotEnqueued) else self._not_enqueued(command)
+                self._transaction.settle_asked(asked.number, refusal)
+                settled.append(Settled(asked, refusal))
+        return settled
+
+    def _not_enqueued(self, command: Enqueue) -> NotEnqueued | None:
+        """Enqueue the job, or say why none came of it under this id."""
+        key = command.idempotency_key
+        if self._transaction.kept(command.job_id) is not None and (
+            key is None or self._transaction.key_holder(key) is None
+        ):
+            reason = "there is a job with this id already; its idempotency key was forgotten while the request waited"
+            return NotEnqueued("key_forgotten", reason, command.job_id)
+        answer = self.enqueue([command])
+        if isinstance(answer, BatchRejected):
+            holder = answer.rejection.job
+            return NotEnqueued(answer.rejection.code, answer.rejection.message, None if holder is None else holder.id)
+        job = answer[0].job
+        if job.id == command.job_id:
+            return None
+        return NotEnqueued("same_request", "the same was asked for under this key before: see that job", job.id)
 
     def lease(self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int) -> Leased:
         """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""

@@ -32,7 +32,8 @@ log = structlog.get_logger("eventjobs.coordinator")
 class Neighbours:
     """Looks at the store until it is stopped. `moved` is called when anything was written since the last look, or when
     somebody asked for it; while it raises Unavailable it is called again with the next look. `back` is called when the
-    store is there again after OUTAGE_SECONDS or more."""
+    store is there again after OUTAGE_SECONDS or more, `asked` with each look: since when the oldest request of the
+    intake waits, None without any."""
 
     def __init__(
         self,
@@ -40,8 +41,9 @@ class Neighbours:
         time: StoreTime,
         moved: Callable[[], Awaitable[None]],
         back: Callable[[], None],
+        asked: Callable[[int | None], None],
     ) -> None:
-        self._engine, self._time, self._moved, self._back = engine, time, moved, back
+        self._engine, self._time, self._moved, self._back, self._asked = engine, time, moved, back, asked
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "eventjobs-neighbours")
         self._hinted = asyncio.Event()
@@ -115,6 +117,7 @@ class Neighbours:
             return self._is_away()
         self._time.hear(pulse.time)
         self._is_there()
+        self._asked(pulse.asked_at)
         self._unmoved = self._unmoved + 1 if pulse.size == self._size else 0
         if self._unmoved % QUIET_LOOKS > 1:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from eventjobs.domain.intake import Asked, NotEnqueued
 from eventjobs.domain.job import Job
 from eventjobs.domain.rejections import Rejection
 
@@ -30,6 +31,14 @@ class BatchRejected:
 
     index: int
     rejection: Rejection
+
+
+@frozen
+class Settled:
+    """A request that left the intake, and why no job came of it under its id, None when one did."""
+
+    asked: Asked
+    refusal: NotEnqueued | None
 
 
 class Unavailable(Exception):

@@ -51,7 +51,8 @@ page of that moment."""
 BACKUP_BYTES_PER_SECOND_MIN = 1 << 18
 """The least rate at which a backup may be taken, over all of it: one that trickles would hold that moment for ever."""
 
-PRIORITY_MIN, PRIORITY_MAX = -100, 100
+QUEUE_DEFAULT = "default"
+PRIORITY_MIN, PRIORITY_MAX, PRIORITY_DEFAULT = -100, 100, 0
 MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX, MAX_ATTEMPTS_DEFAULT = 1, 1_000, 5
 LEASE_SECONDS_MIN, LEASE_SECONDS_MAX, LEASE_SECONDS_DEFAULT = 0.1, 86_400.0, 30.0
 WAIT_SECONDS_MAX = 60.0

@@ -19,6 +19,7 @@ from eventjobs.domain.commands import Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
 from eventjobs.domain.events import Event, Record
+from eventjobs.domain.intake import Asked, NotEnqueued
 from eventjobs.domain.job import ContentRef, Job, State
 from eventjobs.domain.projection import Rows
 
@@ -112,14 +113,15 @@ class LeaseNeed:
 @frozen
 class Needs:
     """What a transaction will be asked for, said beforehand: jobs by id, retired or not, jobs among them whose errors
-    will be asked for, holders of idempotency keys, candidates in the order in which they will be asked for, and up to
-    so many jobs whose lease ran out."""
+    will be asked for, holders of idempotency keys, candidates in the order in which they will be asked for, up to so
+    many jobs whose lease ran out, and requests of the intake: their numbers and the ids their jobs are to have."""
 
     jobs: tuple[str, ...] = ()
     errors_of: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     leases: tuple[LeaseNeed, ...] = ()
     expired: int = 0
+    asked: tuple[tuple[int, str], ...] = ()
 
     @classmethod
     def of_all(cls, needs: Iterable[Needs]) -> Needs:
@@ -133,6 +135,7 @@ class Needs:
             keys=tuple(key for need in needs for key in need.keys),
             leases=tuple(lease for need in needs for lease in need.leases),
             expired=sum(need.expired for need in needs),
+            asked=tuple(asked for need in needs for asked in need.asked),
         )
 
 
@@ -141,10 +144,12 @@ NOTHING = Needs()
 
 @frozen
 class Pulse:
-    """A shared store at one moment: the size of its log, and the time by its clock (microseconds)."""
+    """A shared store at one moment: the size of its log, the time by its clock (microseconds), and since when the
+    oldest request of its intake waits, None when none does."""
 
     size: int
     time: int
+    asked_at: int | None = None
 
 
 class Reader(Rows, Protocol):
@@ -247,6 +252,24 @@ class Transaction(Reader, Protocol):
 
         For stores that are being made of another's log, see ingest.py. Raises Corrupt for what cannot come next.
         """
+
+
+class SharedReader(Reader, Protocol):
+    """One consistent state of a shared store."""
+
+    def asked(self, limit: int, size: int) -> list[Asked]:
+        """The first requests of the intake by number: up to `limit`, and of `size` bytes in payloads or the first
+        alone."""
+
+
+class SharedTransaction(Transaction, Protocol):
+    """The write transaction of a shared store."""
+
+    def still_asked(self, number: int) -> bool:
+        """Whether a request that was named in Needs is still in the intake, and in no other coordinator's hands."""
+
+    def settle_asked(self, number: int, refusal: NotEnqueued | None) -> None:
+        """Take such a request out of the intake; refused, it is kept aside with the reason."""
 
 
 class SealsLog(Protocol):

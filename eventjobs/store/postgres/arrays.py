@@ -42,12 +42,12 @@ class Bytes(Column):
 
 
 class Texts(Column):
-    """text[]"""
+    """text[]; None is NULL."""
 
     ARRAY, ELEMENT = 1009, 25
 
-    def __init__(self, values: Sequence[str]) -> None:
-        super().__init__(len(values), *_of_bytes([value.encode() for value in values]))
+    def __init__(self, values: Sequence[str | None]) -> None:
+        super().__init__(len(values), *_of_bytes([None if value is None else value.encode() for value in values]))
 
 
 class Uuids(Column):

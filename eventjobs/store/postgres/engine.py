@@ -16,9 +16,10 @@ from eventjobs.store.postgres.arrays import Uuids
 from eventjobs.store.postgres.connection import LOCK_NOT_AVAILABLE, Session, Sessions, Statement, meaning
 from eventjobs.store.postgres.listener import CHANNEL, Listener
 from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
+from eventjobs.store.postgres.locks import KEEPER_LOCK, LOCK_SPACE
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
-from eventjobs.store.postgres.schema import KEEPER_LOCK, LOCK_SPACE, migrate
+from eventjobs.store.postgres.schema import migrate
 from eventjobs.store.postgres.settings import BEGIN, BEGIN_READING, OUTLASTING, PATIENT, READING, SETTINGS
 from eventjobs.store.postgres.transaction import PostgresTransaction
 
@@ -50,7 +51,8 @@ DELETE FROM eventjobs.lease_requests WHERE digest = ANY (ARRAY(
 ))
 """
 VIEW = [(BEGIN_READING, ()), (READING, ()), (HEAD, ())]
-PULSE = [*VIEW[:2], (f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()", ())]
+ASKED_AT = "SELECT asked_at FROM eventjobs.intake ORDER BY number LIMIT 1"
+PULSE = [*VIEW[:2], (f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock(), ({ASKED_AT})", ())]
 THERE = "SELECT id FROM eventjobs.jobs WHERE id = ANY (%s)"
 FREE = f"{THERE} FOR UPDATE SKIP LOCKED"
 KEEPER = f"SELECT pg_try_advisory_xact_lock({LOCK_SPACE}, {KEEPER_LOCK})"
@@ -155,14 +157,12 @@ class PostgresEngine:
 
     def commit(self) -> None:
         transaction = self._taken()
-        if not transaction.appended:
+        if not transaction.changes_something:
             return self._session.roll_back()
         head = transaction.stored_head()
-        size = head.frontier.size
         statements = transaction.pending.statements()
-        if transaction.begun_at:
-            statements.append((OLD_HEAD, (transaction.begun_at,)))
-        statements.append((NEW_HEAD, (size, head.last_time, head.encode())))
+        if transaction.appended:
+            statements += _new_head(transaction.begun_at, head)
         if self._notify:
             statements.append((NOTIFY, ()))
         statements.append(("COMMIT", ()))
@@ -220,8 +220,8 @@ class PostgresEngine:
 
     def pulse(self) -> Pulse:
         with self._readers.borrowed() as session:
-            ((size, clock),) = self._viewed(session, PULSE)
-        return Pulse(size or 0, clock)
+            ((size, clock, asked_at),) = self._viewed(session, PULSE)
+        return Pulse(size or 0, clock, asked_at)
 
     def _viewed(self, session: Session, statements: Sequence[Statement]) -> list[tuple]:
         """The last one's rows of the statements that begin to read. Raises TryAgain, Away or StoreError."""
@@ -262,3 +262,8 @@ class PostgresEngine:
             self._listener.stop()
         self._session.drop()
         self._readers.close()
+
+
+def _new_head(begun_at: int, head: StoredHead) -> list[Statement]:
+    old: list[Statement] = [(OLD_HEAD, (begun_at,))] if begun_at else []
+    return [*old, (NEW_HEAD, (head.frontier.size, head.last_time, head.encode()))]

@@ -20,14 +20,16 @@ from eventjobs.store.indexes import ATTEMPT_ERRORS, text_digest
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Numbers, Texts, Uuids
 from eventjobs.store.postgres.connection import Statement
+from eventjobs.store.postgres.locks import APPEND_LOCK, LOCK_SPACE
 from eventjobs.store.postgres.pending import Lane, lane_of
 from eventjobs.store.postgres.reader import HEAD, StoredHead, position_key
-from eventjobs.store.postgres.schema import APPEND_LOCK, LOCK_SPACE, projection_table
+from eventjobs.store.postgres.schema import projection_table
 
 LOADED_CANDIDATES_MAX = 2_000
 """Candidates locked beforehand for all requests of a transaction together; more are asked for when they are wanted."""
 
 LOCK_JOBS = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
+THERE = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s)"
 CANDIDATES = "SELECT * FROM eventjobs.candidates(%s::text[], %s::text[], {due}, %s::bigint, %s, %s, %s, %s, %s)"
 DUE = f"greatest(eventjobs.clock(), (SELECT time FROM ({HEAD}) AS head))"
 """The time by which jobs are due, before the transaction's own time is known: no later than that."""
@@ -46,6 +48,7 @@ HOLDERS = (
     "LEFT JOIN eventjobs.contents c ON c.position = j.position WHERE k.key = ANY (%s)"
 )
 ERRORS = f"SELECT key, value FROM {projection_table(ATTEMPT_ERRORS)} WHERE key = ANY (%s)"
+ASKED = "SELECT * FROM eventjobs.lock_intake(%s)"
 REQUESTS = "SELECT digest, position, time FROM eventjobs.lease_requests WHERE digest = ANY (%s)"
 
 log = structlog.get_logger("eventjobs.store")
@@ -127,6 +130,7 @@ class Loaded:
     expired: Locked | None = None
     holders: dict[bytes, tuple[Job, bytes | None]] = field(factory=dict)
     known_keys: frozenset[bytes] = frozenset()
+    asked: frozenset[int] = frozenset()
     requests: dict[bytes, tuple[int, int] | None] = field(factory=dict)
     rows: dict[Table, dict[bytes, bytes | None]] = field(factory=dict)
 
@@ -167,6 +171,7 @@ class Loading:
         self.ids = [job_id for _, job_id in self.jobs]
         self.wanted = wanted_candidates(needs.leases)
         self.expired = needs.expired
+        self.asked = needs.asked
         self.keys = sorted({text_digest(key) for key in needs.keys})
         requests = {(need.worker, need.request_id) for need in needs.leases if need.request_id is not None}
         self.requests = sorted(text_digest(*request) for request in requests)
@@ -181,11 +186,15 @@ class Loading:
             found.append((CANDIDATES.format(due=DUE), candidates(queues, kinds, limit, self._lows)))
         if self.expired:
             found.append((EXPIRED.format(due=DUE), (self.expired,)))
+        if self.asked:
+            found.append((ASKED, (Numbers([number for number, _ in self.asked]),)))
         return found
 
     def under_lock(self) -> list[Statement]:
         """What takes the append lock, and what is true from then on."""
         found: list[Statement] = [(APPEND, ()), (STATE, ())]
+        if self.asked:
+            found.append((THERE, (Uuids(sorted({uuid_bytes(job_id) for _, job_id in self.asked})),)))
         if self.keys:
             found.append((HOLDERS, (Bytes(self.keys),)))
         if self.jobs:
@@ -208,15 +217,22 @@ class Loading:
         if self.expired:
             rows = next(each)
             expired = Locked(sound_jobs(_values(rows)), len(rows) < self.expired)
+        asked = frozenset(_values(next(each))) if self.asked else frozenset()
         next(each)
         ((clock, generation, *head),) = next(each)
         loaded = Loaded(StoredHead.of_rows([] if head[0] is None else [tuple(head)]), clock, generation)
         loaded.jobs, loaded.candidates, loaded.expired = jobs, locked, expired
         for some in (*locked.values(), *([] if expired is None else [expired])):
             jobs.update({job.id: job for job in some.jobs})
+        loaded.asked = asked
+        if self.asked:
+            there = {job_id: None for _, job_id in self.asked} | {
+                job.id: job for job in sound_jobs(_values(next(each)))
+            }
+            jobs.update({job_id: job for job_id, job in there.items() if job_id not in jobs})
         if self.keys:
-            loaded.known_keys = frozenset(self.keys)
-            loaded.holders = dict(map(holder, next(each)))
+            loaded.holders, damaged = sound_holders(next(each))
+            loaded.known_keys = frozenset(self.keys) - damaged
         if self.jobs:
             stored = {key: unseal(key, value, ATTEMPT_ERRORS.name) for key, value in next(each)}
             loaded.rows[ATTEMPT_ERRORS] = {key: stored.get(key) for key, _ in self.jobs}
@@ -247,6 +263,20 @@ def holder(row: tuple) -> tuple[bytes, tuple[Job, bytes | None]]:
     if content is None:
         raise Corrupt(f"contents: the content of position {position} is missing")
     return digest, (job, decode_content(unseal(position_key(position), content, "contents")).text)
+
+
+def sound_holders(rows: list[tuple]) -> tuple[dict[bytes, tuple[Job, bytes | None]], set[bytes]]:
+    """The holders of keys, and the keys whose holder is damaged: whoever asks for one of these is told, and nobody
+    else."""
+    found, damaged = {}, set()
+    for row in rows:
+        try:
+            digest, held = holder(row)
+        except Corrupt:
+            damaged.add(row[0])
+        else:
+            found[digest] = held
+    return found, damaged
 
 
 def _values(rows: list[tuple]) -> list[bytes]:

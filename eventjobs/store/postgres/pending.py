@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from eventjobs.domain.content import Content
+from eventjobs.domain.intake import NotEnqueued
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Key, Table, Value
 from eventjobs.store.codec import encode_content, encode_job, seal, unseal
@@ -36,6 +37,13 @@ LANES = "INSERT INTO eventjobs.lanes SELECT * FROM unnest(%s, %s, %s) ON CONFLIC
 REQUESTS = (
     "INSERT INTO eventjobs.lease_requests SELECT * FROM unnest(%s, %s, %s) "
     "ON CONFLICT (digest) DO UPDATE SET position = excluded.position, time = excluded.time"
+)
+SETTLED = "DELETE FROM eventjobs.intake WHERE number = ANY (%s)"
+NOT_ENQUEUED = (
+    "INSERT INTO eventjobs.not_enqueued "
+    "SELECT i.number, i.id, new.code, new.reason, new.job_id::uuid, i.request, i.payload, i.actor, i.asked_at, "
+    "eventjobs.clock() FROM unnest(%s, %s, %s, %s) AS new(number, code, reason, job_id) "
+    "JOIN eventjobs.intake i USING (number)"
 )
 COUNTERS = "INSERT INTO eventjobs.counter_deltas SELECT * FROM unnest(%s, %s, %s)"
 
@@ -68,6 +76,7 @@ class Pending:
         self._needed: defaultdict[Table, set[bytes]] = defaultdict(set)
         """Keys whose rows must have been there before."""
         self._counters: defaultdict[Table, dict[Key, int]] = defaultdict(dict)
+        self._settled: dict[int, NotEnqueued | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._log or self._rows or self._counters or self._new or self._changed)
@@ -118,6 +127,10 @@ class Pending:
         stored = rows[key]
         return True, None if stored is None else unseal(key, stored, table.name)
 
+    def settle(self, number: int, refusal: NotEnqueued | None) -> None:
+        """A request of the intake that was answered."""
+        self._settled[number] = refusal
+
     def statements(self) -> list[Statement]:
         """What writes all of it."""
         found: list[Statement] = []
@@ -149,7 +162,18 @@ class Pending:
             found += _of_rows(table, rows, self._needed[table])
         if self._counters:
             found.append(self._of_counters())
-        return found
+        return found + self._of_intake()
+
+    def _of_intake(self) -> list[Statement]:
+        if not self._settled:
+            return []
+        settled: Statement = (SETTLED, (Numbers(list(self._settled)),))
+        refused = {number: why for number, why in self._settled.items() if why is not None}
+        if not refused:
+            return [settled]
+        codes, reasons = [why.code for why in refused.values()], [why.reason for why in refused.values()]
+        jobs = [why.job_id for why in refused.values()]
+        return [(NOT_ENQUEUED, (Numbers(list(refused)), Texts(codes), Texts(reasons), Texts(jobs))), settled]
 
     def _of_counters(self) -> Statement:
         names, keys, values = [], [], []

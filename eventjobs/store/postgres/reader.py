@@ -9,6 +9,7 @@ import msgspec
 from attrs import frozen
 
 from eventjobs.domain.events import Record
+from eventjobs.domain.intake import Asked
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.projection import Key, Table, Value
 from eventjobs.store.codec import decode_content, decode_job, decode_record, unseal
@@ -34,6 +35,12 @@ SELECT l.queue, l.kind, sum((
 ))::bigint
 FROM eventjobs.lanes l JOIN unnest(%s, %s) AS asked(queue, kind) USING (queue, kind) WHERE l.rank <= %s
 GROUP BY l.queue, l.kind ORDER BY l.queue, l.kind
+"""
+ASKED = """
+SELECT number, id::text, request::text, payload, actor, asked_at FROM (
+    SELECT *, sum(coalesce(octet_length(payload), 0)) OVER (ORDER BY number) AS total
+    FROM (SELECT * FROM eventjobs.intake ORDER BY number LIMIT %s) AS first
+) AS counted WHERE total <= %s OR number = (SELECT min(number) FROM eventjobs.intake) ORDER BY number
 """
 HEAD = "SELECT size, time, value FROM eventjobs.heads ORDER BY size DESC LIMIT 1"
 
@@ -190,6 +197,12 @@ class PostgresReader(ProvesItsLog):
                 limit -= taken
         return counts
 
+    def asked(self, limit: int, size: int) -> list[Asked]:
+        return [
+            Asked(number, job_id, _request(request, payload), actor, time)
+            for number, job_id, request, payload, actor, time in self._fetch(ASKED, (limit, size))
+        ]
+
     # Projection tables ----------------------------------------------------------------------------------------
 
     def row(self, table: Table, key: Key) -> Value | None:
@@ -243,6 +256,11 @@ class PostgresReader(ProvesItsLog):
 
     def _value(self, table: Table, key: bytes, stored: bytes | str) -> Value:
         return int(stored) if table.counters else unseal(key, stored, table.name)
+
+
+def _request(members: str, payload: bytes | None) -> bytes:
+    """The JSON object that POST /jobs would take: the members, which are never none, and the payload as it is."""
+    return members.encode() if payload is None else b'{"payload":' + payload + b"," + members[1:].encode()
 
 
 def _bounds(prefix: bytes) -> tuple[bytes, bytes | None]:

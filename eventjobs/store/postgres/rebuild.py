@@ -17,8 +17,9 @@ from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Uuids
 from eventjobs.store.postgres.connection import Session
 from eventjobs.store.postgres.loading import Loaded, sound_job
+from eventjobs.store.postgres.locks import APPEND_LOCK, LOCK_SPACE
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
-from eventjobs.store.postgres.schema import APPEND_LOCK, LOCK_SPACE, create_projection, projection_table
+from eventjobs.store.postgres.schema import create_projection, projection_table
 from eventjobs.store.postgres.transaction import PostgresTransaction
 
 CHUNK_RECORDS = 2_000

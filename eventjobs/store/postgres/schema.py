@@ -11,13 +11,11 @@ from psycopg import sql
 
 from eventjobs.domain.projection import Table
 from eventjobs.store.contract import StoreError
+from eventjobs.store.postgres import intake_schema
+from eventjobs.store.postgres.locks import LOCK_SPACE, SCHEMA_LOCK
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """What this program writes."""
-
-LOCK_SPACE = 0x45564A42
-"""First number of the advisory locks; the second says which."""
-APPEND_LOCK, SCHEMA_LOCK, KEEPER_LOCK = 1, 2, 3
 
 _FIRST = """
 CREATE TABLE eventjobs.meta (
@@ -188,7 +186,7 @@ END $$;
 are passed over. Lanes are merged by stretches of each. The `low_` columns say of some lanes below which place not to
 look. Names within the function are qualified, as its columns and those of tables are alike."""
 
-_MIGRATIONS = {1: _FIRST}
+_MIGRATIONS = {1: _FIRST, 2: intake_schema.TABLES}
 """What brings a store of the version before to each version."""
 _GOES_ON = 1
 """The oldest program that may go on writing a store of this version: a rolling upgrade may leave it running."""
@@ -224,6 +222,7 @@ def migrate(connection: psycopg.Connection) -> None:
     for version in range(there + 1, SCHEMA_VERSION + 1):
         connection.execute(_MIGRATIONS[version])
     connection.execute(FUNCTIONS)
+    connection.execute(intake_schema.FUNCTIONS)
     for name, number in (("schema", SCHEMA_VERSION), ("oldest_program", _GOES_ON)):
         connection.execute(
             "INSERT INTO eventjobs.meta VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET number = excluded.number",

@@ -16,6 +16,7 @@ from eventjobs.domain.events import (
     Record,
     erased_positions,
 )
+from eventjobs.domain.intake import NotEnqueued
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_JOBS_MAX
 from eventjobs.domain.projection import Key, Projection, Table, Value
@@ -75,12 +76,17 @@ class PostgresTransaction(Appending, PostgresReader):
         self._contents: dict[int, bytes] = {}
         self._leased: list[Job] = []
         self.pending = Pending(codecs)
-        self._written = False
+        self._written = self._settled = False
 
     @property
     def appended(self) -> int:
         """How many records."""
         return self._frontier.size - self._begun_at
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is anything to be committed."""
+        return self.appended > 0 or self._settled
 
     @property
     def begun_at(self) -> int:
@@ -222,6 +228,9 @@ class PostgresTransaction(Appending, PostgresReader):
         for record in takewhile(granted, self.records(position - 1, LEASE_JOBS_MAX)):
             yield Grant(record.job_id, record.event.token)
 
+    def still_asked(self, number: int) -> bool:
+        return number in self._loaded.asked
+
     # Writing --------------------------------------------------------------------------------------------------
 
     def _log_size(self) -> int:
@@ -269,6 +278,10 @@ class PostgresTransaction(Appending, PostgresReader):
         for projection in self._projections:
             for table, key, value in projection.project(self, before, record, after):
                 change(table, key, value)
+
+    def settle_asked(self, number: int, refusal: NotEnqueued | None) -> None:
+        self.pending.settle(number, refusal)
+        self._settled = True
 
     def fold(self, before: Job | None, record: Record, after: Job, jobs_too: bool) -> None:
         """Bring the projections up to a record that is in the log, and if wanted the job's own row."""

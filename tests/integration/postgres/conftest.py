@@ -9,8 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from eventjobs.api.edge import Edge
+from eventjobs.api.intake_request import reader_of
 from eventjobs.coordinator.effects import Effects
 from eventjobs.coordinator.handler import Handler
+from eventjobs.domain.intake import NotEnqueued
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import LeaseNeed, Needs, TryAgain
 from eventjobs.store.indexes import INDEXES
@@ -22,6 +25,17 @@ from eventjobs.testing.postgres import OwnServer, database_of
 from eventjobs.testing.processes import CoordinatorProcess
 
 ATTEMPTS_MAX = 200
+
+read_request = reader_of(Edge(lambda: 0))
+
+
+def intake_needs(requests: list) -> Needs:
+    """What taking requests in asks for."""
+    commands = [command for _, command in requests if not isinstance(command, NotEnqueued)]
+    return Needs(
+        keys=tuple(command.idempotency_key for command in commands if command.idempotency_key is not None),
+        asked=tuple((asked.number, asked.job_id) for asked, _ in requests),
+    )
 
 
 class Instance:
@@ -63,6 +77,20 @@ class Instance:
 
     def complete(self, jobs: Sequence) -> list:
         return self.execute(*[b.complete(job.id, token=job.lease_token) for job in jobs])
+
+    def asked(self, limit: int = 1_000) -> list:
+        """What waits in the intake, with what the edge makes of it."""
+        with self.engine.read() as view:
+            return [(asked, read_request(asked)) for asked in view.asked(limit, 8 << 20)]
+
+    def take_in(self, limit: int = 1_000, requests: list | None = None) -> list:
+        """One step of the intake: what was settled."""
+        requests = self.asked(limit) if requests is None else requests
+        return self.take_in_with(requests, lambda handler: handler.take_in(requests))
+
+    def take_in_with(self, requests: list, work: Callable[[Handler], list]) -> list:
+        """The same, by other work."""
+        return self.run(intake_needs(requests), work)
 
     def expire(self, limit: int = 1_000) -> int:
         return self.run(Needs(expired=limit), lambda handler: handler.expire(0, limit))

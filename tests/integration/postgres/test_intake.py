@@ -1,0 +1,522 @@
+"""From a producer's transaction into the log: once, in order, whatever breaks, and holding nobody up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from itertools import chain
+from random import Random
+
+import psycopg
+import pytest
+
+from eventjobs.domain.commands import Actor, ActorType
+from eventjobs.domain.job import State
+from eventjobs.store.postgres import schema
+from eventjobs.store.postgres.connection import Session
+from eventjobs.testing import builders as b
+from eventjobs.testing.processes import wait_for
+
+ENQUEUE = "SELECT eventjobs.enqueue(%s, %s, idempotency_key => %s)"
+
+
+def ask(connection, kind="k", payload="null", key=None) -> str:
+    return str(connection.execute(ENQUEUE, (kind, payload, key)).fetchone()[0])
+
+
+@pytest.fixture
+def instance(make_instance):
+    return make_instance()
+
+
+@pytest.fixture
+def connect(instance, url):
+    """Connections of producers."""
+    opened = []
+
+    def open_one(**options):
+        opened.append(psycopg.connect(url, **options))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def producer(connect):
+    return connect()
+
+
+def waiting(connection) -> int:
+    return connection.execute("SELECT count(*) FROM eventjobs.intake").fetchone()[0]
+
+
+def refused(connection) -> list[tuple]:
+    columns = "code, id::text, job_id::text, reason"
+    return connection.execute(f"SELECT {columns} FROM eventjobs.not_enqueued ORDER BY number").fetchall()
+
+
+# One transaction --------------------------------------------------------------------------------------------------
+
+
+def test_a_job_comes_with_its_transaction_or_not_at_all(instance, producer, foreign, sound):
+    """Before the commit and after a rollback, also to a savepoint, there is nothing; after the commit all of it."""
+    ask(producer)
+    assert instance.take_in() == []
+    producer.rollback()
+    first = ask(producer, payload='{"order" : 1.50}')
+    producer.execute("SAVEPOINT here")
+    ask(producer, payload="2")
+    producer.execute("ROLLBACK TO here")
+    second = ask(producer, payload="3")
+    assert waiting(foreign) == 0 and instance.take_in() == []
+    producer.commit()
+    with instance.engine.read() as reader:
+        assert reader.job(first) is None
+    assert [each.asked.job_id for each in instance.take_in()] == [first, second]
+    records = sound(instance.engine)
+    assert [(record.job_id, record.event.type) for record in records] == [
+        (first, "job_enqueued"),
+        (second, "job_enqueued"),
+    ]
+    assert waiting(foreign) == 0 and refused(foreign) == []
+    with instance.engine.read() as reader:
+        job = reader.job(first)
+        assert reader.content(job.spec.payload) == b'{"order" : 1.50}'
+    assert [job.id for job in instance.lease(5)] == [first, second]
+
+
+def test_the_event_names_who_asked_and_carries_the_time_it_was_taken_in(instance, producer, foreign, sound):
+    """By default the role that is logged in, else the name that was given. A delay counts from there."""
+    producer.execute("SELECT eventjobs.enqueue('k', delay_seconds => 60)")
+    producer.execute("SELECT eventjobs.enqueue('k', actor => 'shop', run_at => '2001-01-01 00:00+00')")
+    producer.commit()
+    (before,) = foreign.execute("SELECT eventjobs.clock()").fetchone()
+    instance.take_in()
+    first, second = sound(instance.engine)
+    assert first.actor == Actor(ActorType.PRODUCER, "postgres") and second.actor == Actor(ActorType.PRODUCER, "shop")
+    assert before <= first.time == second.time
+    assert first.event.run_at == first.time + b.seconds(60)
+    assert second.event.run_at == 978_307_200_000_000
+
+
+def test_jobs_come_in_the_order_in_which_they_were_asked_for(instance, connect, sound):
+    """Within a transaction, and between two of which one began to ask when the other was committed; also when steps are
+    small."""
+    long, quick = connect(), connect()
+    kinds = [f"long-{number}" for number in range(7)]
+    for number, kind in enumerate(kinds):
+        ask(long, kind)
+        ask(quick, f"quick-{number}")
+        quick.commit()
+    instance.take_in(3)
+    long.commit()
+    ask(quick, "late")
+    quick.commit()
+    while instance.take_in(3):
+        pass
+    taken = [record.event.kind for record in sound(instance.engine)]
+    assert [kind for kind in taken if kind.startswith("long")] == kinds
+    assert [kind for kind in taken if kind.startswith("quick")] == [f"quick-{number}" for number in range(7)]
+    assert taken[-1] == "late"
+
+
+# Keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_means_one_job_and_its_id(instance, producer, foreign, sound):
+    """Asked again in the same transaction, while the request waits, and when its job is in the log: the same id."""
+    first = ask(producer, payload="[1, 2]", key="order-1")
+    assert ask(producer, payload="[1,2]", key="order-1") == first
+    producer.commit()
+    assert ask(producer, payload="[1,2]", key="order-1") == first
+    producer.commit()
+    instance.take_in()
+    assert ask(producer, payload="[ 1,2]", key="order-1") == first
+    producer.commit()
+    assert len(instance.take_in()) == 1
+    assert len(sound(instance.engine)) == 1 and refused(foreign) == []
+
+
+def test_another_request_under_a_key_that_waits_fails_in_the_transaction(producer):
+    """As over HTTP, at once; the message has the code, and the detail the id of the other."""
+    first = ask(producer, payload="1", key="order-1")
+    producer.commit()
+    with pytest.raises(psycopg.errors.UniqueViolation, match="idempotency_key_reused") as failure:
+        ask(producer, payload="2", key="order-1")
+    assert first in failure.value.diag.message_detail
+
+
+def test_another_request_under_a_key_of_the_log_is_refused_when_it_is_taken_in(instance, producer, foreign, sound):
+    """The producer was given the id of the key's job; the refusal is kept with what was asked for, and seen."""
+    first = ask(producer, payload="1", key="order-1")
+    producer.commit()
+    instance.take_in()
+    assert ask(producer, "other", payload="2", key="order-1") == first
+    after = ask(producer, "after")
+    producer.commit()
+    assert [each.asked.job_id for each in instance.take_in()] == [first, after]
+    ((code, told, job_id, reason),) = refused(foreign)
+    assert (code, told, job_id) == ("idempotency_key_reused", first, first) and "differently" in reason
+    kept = foreign.execute("SELECT request ->> 'kind', payload, actor FROM eventjobs.not_enqueued").fetchone()
+    assert kept == ("other", b"2", "postgres")
+    assert [record.job_id for record in sound(instance.engine)] == [first, after]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_key_that_came_in_over_http_meanwhile_is_told(instance, producer, foreign, sound, same):
+    """The job stays that of the first to reach the log; what the producer's id stands for is written down."""
+    told = ask(producer, key="order-1", kind="email")
+    producer.commit()
+    instance.enqueue(b.enqueue(idempotency_key="order-1", payload=None, **({} if same else {"priority": 5})))
+    instance.take_in()
+    ((code, request, job_id, _),) = refused(foreign)
+    assert code == ("same_request" if same else "idempotency_key_reused")
+    assert (request, job_id) == (told, b.JOB_ID) and len(sound(instance.engine)) == 1
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_two_transactions_with_one_key_are_one_job(instance, connect, foreign, sound, ends):
+    """The second waits for the first, as at any unique key, and is given its id if it was committed, else its own."""
+    first, second = connect(), connect()
+    told, answers = ask(first, key="order-1"), []
+    thread = threading.Thread(target=lambda: answers.append(ask(second, key="order-1")))
+    thread.start()
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    wait_for(lambda: foreign.execute(waits).fetchone() == (1,), "the second to wait")
+    getattr(first, ends)()
+    thread.join()
+    second.commit()
+    assert (answers == [told]) is (ends == "commit")
+    instance.take_in()
+    assert [record.job_id for record in sound(instance.engine)] == answers
+
+
+def test_a_request_that_is_taken_in_while_its_key_is_asked_for(instance, connect, foreign, sound):
+    """A producer that comes upon a request just being taken in waits for that commit, and is given the job's id."""
+    first, second = connect(), connect()
+    told, answers = ask(first, key="order-1"), []
+    first.commit()
+    requests = instance.asked()
+
+    def ask_meanwhile(handler):
+        settled = handler.take_in(requests)
+        instance.engine._open.write()
+        thread.start()
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        wait_for(lambda: foreign.execute(waits).fetchone() == (1,), "the second to wait")
+        return settled
+
+    thread = threading.Thread(target=lambda: answers.append(ask(second, key="order-1")))
+    instance.take_in_with(requests, ask_meanwhile)
+    thread.join()
+    second.commit()
+    assert answers == [told]
+    instance.take_in()
+    assert len(sound(instance.engine)) == 1 and refused(foreign) == []
+
+
+def test_a_snapshot_that_is_too_old_for_the_key_is_told_so(instance, connect, sound):
+    """With REPEATABLE READ a key that was asked for since is no silent second job: the database asks to try again."""
+    first, second = connect(), connect()
+    second.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    second.execute("SELECT 1")
+    ask(first, key="order-1")
+    first.commit()
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        ask(second, key="order-1")
+    second.rollback()
+    instance.take_in()
+    assert len(sound(instance.engine)) == 1
+
+
+def test_a_key_that_is_forgotten_while_its_request_waits(instance, producer, foreign, sound):
+    """The id is that of a job that is over: no second one comes under it, and the refusal says why."""
+    first = ask(producer, key="order-1")
+    producer.commit()
+    instance.take_in()
+    (job,) = instance.lease(1)
+    instance.complete([job])
+    assert ask(producer, key="order-1") == first
+    producer.commit()
+    instance.execute(b.forget_key(first))
+    instance.take_in()
+    ((code, told, job_id, _),) = refused(foreign)
+    assert (code, told, job_id) == ("key_forgotten", first, first)
+    sound(instance.engine)
+
+
+# Many, and faults -------------------------------------------------------------------------------------------------
+
+
+def test_many_producers_and_coordinators_at_once(instances, connect, at_once, foreign, sound):
+    """Each request becomes one job, those of one transaction in order; rollbacks leave nothing, and the log is one."""
+    transactions, jobs = 12, 15
+
+    def produce(connection, place):
+        random = Random(place)
+        for transaction in range(transactions):
+            for number in range(jobs):
+                ask(connection, f"p{place}-{transaction}", payload=str(number))
+            connection.rollback() if random.random() < 0.3 else connection.commit()
+        done.append(place)
+
+    done: list[int] = []
+    producers = [connect() for _ in range(3)]
+    producing = [lambda each=each, place=place: produce(each, place) for place, each in enumerate(producers)]
+
+    def take(instance):
+        while len(done) < len(producers) or waiting_in(instance):
+            instance.take_in(10)
+
+    def waiting_in(instance):
+        with instance.engine.read() as view:
+            return view.asked(1, 1)
+
+    at_once(*producing, *[lambda each=each: take(each) for each in instances])
+    records = sound(instances[0].engine)
+    assert len(records) == len({record.job_id for record in records})
+    assert set(Counter(record.event.kind for record in records).values()) == {jobs}
+    with instances[0].engine.read() as reader:
+        met: dict[str, list[bytes]] = {}
+        for record in records:
+            met.setdefault(record.event.kind, []).append(reader.content(reader.job(record.job_id).spec.payload))
+    assert all(sent == [str(number).encode() for number in range(jobs)] for sent in met.values())
+    assert waiting(foreign) == 0 and refused(foreign) == []
+
+
+def test_a_coordinator_whose_hands_are_full_is_not_waited_for(instances, producer, foreign, sound):
+    """While one has the intake in hand others take nothing from it and do not wait; what they wanted stays."""
+    holder, other, _ = instances
+    first = ask(producer)
+    producer.commit()
+    requests = holder.asked()
+
+    def meanwhile(handler):
+        ask(producer)
+        producer.commit()
+        foreign.execute("SET lock_timeout = '100ms'")
+        numbers = [asked.number for asked, _ in other.asked()]
+        assert len(numbers) == 2
+        assert foreign.execute("SELECT * FROM eventjobs.lock_intake(%s)", (numbers,)).fetchall() == []
+        return handler.take_in(requests)
+
+    assert [each.asked.job_id for each in holder.take_in_with(requests, meanwhile)] == [first]
+    assert other.take_in(requests=requests) == []
+    assert len(other.take_in()) == 1
+    assert len(sound(other.engine)) == 2
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_step_whose_answer_was_lost_is_done_once(instance, producer, monkeypatch, sound, done):
+    """The connection breaks at the commit: event and intake's row went together, or stayed together."""
+    told = ask(producer)
+    producer.commit()
+    run = Session.run
+
+    def broken(session, statements):
+        if statements[-1][0] != "COMMIT":
+            return run(session, statements)
+        monkeypatch.setattr(Session, "run", run)
+        if done:
+            run(session, statements)
+        session.connection.close()
+        raise psycopg.OperationalError("the connection was lost")
+
+    monkeypatch.setattr(Session, "run", broken)
+    requests = instance.asked()
+    instance.take_in(requests=requests)
+    assert instance.take_in() == []
+    assert [record.job_id for record in sound(instance.engine)] == [told]
+
+
+def test_a_coordinator_that_ends_before_its_commit_leaves_the_request(instances, producer, foreign, sound):
+    """Its transaction is gone, and another takes the request in."""
+    told = ask(producer)
+    producer.commit()
+    first, second, _ = instances
+    requests = first.asked()
+
+    def ended(handler):
+        handler.take_in(requests)
+        first.engine._open.write()
+        first.engine._session.drop()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        first.take_in_with(requests, ended)
+    assert waiting(foreign) == 1
+    assert [each.asked.job_id for each in second.take_in()] == [told]
+    assert [record.job_id for record in sound(second.engine)] == [told]
+
+
+def test_a_producer_that_leaves_its_transaction_open_holds_nobody_up(instances, connect, foreign, sound):
+    """Other producers, leases, completions, expiries and the intake go on beside it, without waiting."""
+    open_long, other = connect(), connect()
+    ask(open_long, "slow", key="slow")
+    foreign.execute("SET lock_timeout = '1s'")
+    ask(other, "quick", key="quick")
+    other.commit()
+    assert len(instances[0].take_in()) == 1
+    instances[1].enqueue(b.enqueue())
+    jobs = instances[2].lease(5)
+    instances[1].complete(jobs)
+    instances[0].engine.maintain()
+    assert len(jobs) == 2 and len(sound(instances[0].engine)) == 6
+    open_long.commit()
+    assert len(instances[1].take_in()) == 1
+
+
+def test_one_large_transaction_is_taken_in_by_steps_of_bounded_size(instance, producer, sound):
+    """A step has some requests and some bytes at the most, but one at least."""
+    for _ in range(3):
+        ask(producer, payload='"' + "x" * 1_000 + '"')
+    producer.commit()
+    steps = [(10, 1), (10, 2_500), (10, 1 << 20), (2, 1 << 20)]
+    with instance.engine.read() as view:
+        assert [len(view.asked(limit, size)) for limit, size in steps] == [1, 2, 3, 2]
+
+
+def test_a_key_whose_job_is_damaged_stops_nobody_else(instance, producer, foreign):
+    """The holder's row cannot be read: whoever asks for that key is told; a transaction can begin all the same."""
+    first = ask(producer, key="order-1")
+    producer.commit()
+    instance.take_in()
+    foreign.execute("UPDATE eventjobs.jobs SET value = set_byte(value, 0, 255 - get_byte(value, 0))")
+    ask(producer, key="order-1")
+    told = ask(producer, key="order-2")
+    producer.commit()
+    requests = instance.asked()
+    assert [asked.job_id for asked, _ in requests] == [first, told]
+    assert [each.asked.job_id for each in instance.take_in(requests=requests[1:])] == [told]
+
+
+# Who may do what, and versions ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def role(instance, foreign):
+    """A role of the server that may enqueue in this store, and nothing else."""
+    name = f"eventjobs_test_producer_{os.getpid()}"
+    foreign.execute(f"CREATE ROLE {name} LOGIN")
+    foreign.execute(f"GRANT USAGE ON SCHEMA eventjobs TO {name}")
+    foreign.execute(f"GRANT EXECUTE ON FUNCTION eventjobs.enqueue, eventjobs.enqueue_request TO {name}")
+    yield name
+    foreign.execute(f"DROP OWNED BY {name} CASCADE")
+    foreign.execute(f"DROP ROLE {name}")
+
+
+def test_a_producers_role_may_enqueue_and_do_nothing_else(instance, role, connect, foreign, sound):
+    """It reads no table, calls nothing that has an effect, and its name is in the log."""
+    shop = connect(user=role, autocommit=True)
+    told = str(shop.execute("SELECT eventjobs.enqueue('k')").fetchone()[0])
+    shop.execute('SELECT eventjobs.enqueue_request(\'{"kind": "k"}\')')
+    tables = foreign.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'eventjobs'").fetchall()
+    for (table,) in tables:
+        for statement in (f"SELECT * FROM eventjobs.{table}", f"DELETE FROM eventjobs.{table}"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                shop.execute(statement)
+    calls = [
+        "eventjobs.ask(gen_random_uuid(), NULL, '{}', NULL, 'somebody')",
+        "eventjobs.held_key('')",
+        "eventjobs.lock_intake('{1}')",
+        "eventjobs.candidates(NULL, NULL, 9, 9, '{}', '{}', '{}', '{}', '{}')",
+    ]
+    for call in calls:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            shop.execute(f"SELECT * FROM {call}")
+    instance.take_in()
+    records = sound(instance.engine)
+    assert len(records) == 2 and records[0].job_id == told
+    assert {record.actor for record in records} == {Actor(ActorType.PRODUCER, role)}
+
+
+def test_a_role_that_was_granted_nothing_may_not_enqueue(instance, connect, role, foreign):
+    """Not even with the schema's use: the functions are nobody's by default."""
+    foreign.execute(f"REVOKE EXECUTE ON FUNCTION eventjobs.enqueue, eventjobs.enqueue_request FROM {role}")
+    shop = connect(user=role, autocommit=True)
+    for call in ("enqueue('k')", 'enqueue_request(\'{"kind": "k"}\')'):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            shop.execute(f"SELECT eventjobs.{call}")
+
+
+def test_a_producers_own_names_do_not_reach_into_the_function(instance, role, connect, foreign, sound):
+    """Functions, operators and tables that it puts before the system's, also temporary ones, are not looked at."""
+    database = foreign.info.dbname
+    foreign.execute(f'GRANT CREATE, TEMPORARY ON DATABASE "{database}" TO {role}')
+    shop = connect(user=role, autocommit=True)
+    shop.execute("CREATE SCHEMA trap")
+    evil = "RETURNS {} LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'caught as %', current_user; END $$"
+    for signature, returns in (
+        ("sha256(bytea)", "bytea"),
+        ("gen_random_uuid()", "uuid"),
+        ("octet_length(text)", "integer"),
+        ("lower(text)", "text"),
+        ("session_user()", "text"),
+    ):
+        name = signature.replace("session_user", "trapped_user")
+        shop.execute(f"CREATE FUNCTION trap.{name} {evil.format(returns)}")
+    shop.execute(f"CREATE FUNCTION trap.joins(text, text) {evil.format('text')}")
+    shop.execute("CREATE OPERATOR trap.|| (FUNCTION = trap.joins, LEFTARG = text, RIGHTARG = text)")
+    shop.execute("CREATE TEMPORARY TABLE intake (number int)")
+    shop.execute("SET search_path = trap, pg_temp, pg_catalog")
+    shop.execute("SELECT eventjobs.enqueue('k', '{\"a\": 1}', idempotency_key => 'key')")
+    shop.execute("SELECT eventjobs.enqueue_request('{\"kind\": \"k\"}', '1')")
+    shop.execute("RESET search_path")
+    instance.take_in()
+    assert len(sound(instance.engine)) == 2
+    shop.execute("DROP SCHEMA trap CASCADE")
+
+
+def test_no_state_of_the_session_is_needed_or_left(instance, url, sound):
+    """Each statement may come over another connection of a pooler that shares them out by transaction: nothing is
+    prepared, set, locked or made for a session."""
+    found = "SELECT name, setting FROM pg_settings WHERE name NOT LIKE '%%transaction%%'"
+    with psycopg.connect(url, prepare_threshold=None) as connection:
+        ask(connection)  # loads the language, which brings settings along
+        connection.rollback()
+        before = connection.execute(found).fetchall()
+        ask(connection, key="k")
+        connection.commit()
+        assert connection.execute(found).fetchall() == before
+        for kept in ("pg_prepared_statements", "pg_listening_channels()"):
+            assert connection.execute(f"SELECT count(*) FROM {kept}").fetchone() == (0,)
+        locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        assert connection.execute(locks).fetchone() == (0,)
+    assert len(instance.take_in()) == 1
+
+
+def test_an_older_store_gets_an_intake_and_older_coordinators_go_on(make_instance, url, foreign, monkeypatch, sound):
+    """A rolling upgrade: the new program adds what it needs to a store of version 1, beside an old one that writes."""
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "SCHEMA_VERSION", 1)
+        patch.setattr(schema.intake_schema, "FUNCTIONS", "SELECT 1")
+        old = make_instance()
+    assert foreign.execute("SELECT to_regclass('eventjobs.intake')").fetchone() == (None,)
+    old.enqueue(b.enqueue())
+    new = make_instance()
+    with psycopg.connect(url) as producer:
+        told = ask(producer, key="k")
+    old.enqueue(b.enqueue(b.an_id(2)))
+    assert [each.asked.job_id for each in new.take_in()] == [told]
+    assert len(old.lease(5)) == 3
+    assert [record.job_id for record in sound(new.engine)][:3] == [b.JOB_ID, b.an_id(2), told]
+    assert foreign.execute("SELECT number FROM eventjobs.meta WHERE name = 'oldest_program'").fetchone() == (1,)
+
+
+def test_what_waits_outlives_projections_made_anew(make_instance, producer, sound):
+    """The intake is no projection: folding everything anew leaves it alone."""
+    told = ask(producer, key="k")
+    producer.commit()
+    again = make_instance()
+    again.enqueue(b.enqueue())
+    with psycopg.connect(producer.info.dsn) as foreign:
+        foreign.execute("UPDATE eventjobs.projections SET version = 0")
+    newer = make_instance()
+    assert [each.asked.job_id for each in newer.take_in()] == [told]
+    assert len(sound(newer.engine)) == 2
+    with newer.engine.read() as reader:
+        assert reader.job(told).state is State.QUEUED
+    assert list(chain(*newer.asked())) == []
