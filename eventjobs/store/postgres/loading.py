@@ -29,7 +29,7 @@ LOADED_CANDIDATES_MAX = 2_000
 """Candidates locked beforehand for all requests of a transaction together; more are asked for when they are wanted."""
 
 LOCK_JOBS = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
-THERE = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s)"
+THERE = "SELECT id::text, value FROM eventjobs.jobs WHERE id = ANY (%s)"
 CANDIDATES = "SELECT * FROM eventjobs.candidates(%s::text[], %s::text[], {due}, %s::bigint, %s, %s, %s, %s, %s)"
 DUE = f"greatest(eventjobs.clock(), (SELECT time FROM ({HEAD}) AS head))"
 """The time by which jobs are due, before the transaction's own time is known: no later than that."""
@@ -226,9 +226,7 @@ class Loading:
             jobs.update({job.id: job for job in some.jobs})
         loaded.asked = asked
         if self.asked:
-            there = {job_id: None for _, job_id in self.asked} | {
-                job.id: job for job in sound_jobs(_values(next(each)))
-            }
+            there = known_jobs([job_id for _, job_id in self.asked], next(each))
             jobs.update({job_id: job for job_id, job in there.items() if job_id not in jobs})
         if self.keys:
             loaded.holders, damaged = sound_holders(next(each))
@@ -263,6 +261,18 @@ def holder(row: tuple) -> tuple[bytes, tuple[Job, bytes | None]]:
     if content is None:
         raise Corrupt(f"contents: the content of position {position} is missing")
     return digest, (job, decode_content(unseal(position_key(position), content, "contents")).text)
+
+
+def known_jobs(job_ids: Iterable[str], rows: list[tuple]) -> dict[str, Job | None]:
+    """The jobs with these ids, None for those that do not exist. A damaged one is left out: whoever asks for it is
+    told."""
+    found: dict[str, Job | None] = dict.fromkeys(job_ids)
+    for job_id, value in rows:
+        try:
+            found[job_id] = sound_job(value)
+        except Corrupt:
+            del found[job_id]
+    return found
 
 
 def sound_holders(rows: list[tuple]) -> tuple[dict[bytes, tuple[Job, bytes | None]], set[bytes]]:

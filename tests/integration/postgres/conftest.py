@@ -129,6 +129,32 @@ def foreign(url):
         yield connection
 
 
+@pytest.fixture
+def instance(make_instance) -> Instance:
+    """One coordinator's engine."""
+    return make_instance()
+
+
+@pytest.fixture
+def connect(instance, url):
+    """Connections of producers."""
+    opened = []
+
+    def open_one(**options):
+        opened.append(psycopg.connect(url, **options))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def producer(connect):
+    """A connection of a producer, which begins transactions by itself."""
+    return connect()
+
+
 def all_at_once(*works: Callable[[], object]) -> list:
     """The works' answers, each done on a thread of its own, all started together. Raises what the first raised."""
     answers: list[object] = [None] * len(works)
