@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ LEASE_SECONDS = 600
 STANDSTILL_SECONDS_MAX = 30
 """How long nothing may be acknowledged."""
 AGAIN_SECONDS = 0.05
+PATIENCE_SECONDS = 60.0
 REUSED_EVERY = 5
 """Each so manyth key is used a second time for something else."""
 
@@ -44,10 +45,10 @@ class Told:
 
 
 class Crowd:
-    """Producers and workers; `enqueued` and `completed` are the ledger."""
+    """Producers and workers; `enqueued` and `completed` are the ledger. Several coordinators are asked in turn."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        self.url, self.session = url, session
+    def __init__(self, urls: Sequence[str], session: aiohttp.ClientSession) -> None:
+        self.urls, self.session = itertools.cycle(urls), session
         self.up = asyncio.Event()
         self.up.set()
         self.producing = True
@@ -70,7 +71,7 @@ class Crowd:
             await self.up.wait()
             try:
                 async with self.session.request(
-                    "GET" if body is None else "POST", self.url + path, json=body
+                    "GET" if body is None else "POST", next(self.urls) + path, json=body
                 ) as answer:
                     document = await answer.json(content_type=None)
                 if answer.status not in (503, 507):
@@ -170,10 +171,11 @@ class Crowd:
 
 
 @asynccontextmanager
-async def crowd_at(url: str) -> AsyncIterator[Crowd]:
-    """A crowd at work. At the end of the context it works until everything is done."""
-    async with aiohttp.ClientSession() as session:
-        crowd = Crowd(url, session)
+async def crowd_at(*urls: str, patience_seconds: float = PATIENCE_SECONDS) -> AsyncIterator[Crowd]:
+    """A crowd at work, which waits so long for an answer. At the end of the context it works until everything is
+    done."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(patience_seconds)) as session:
+        crowd = Crowd(urls, session)
         producers = [asyncio.create_task(crowd.produce(f"producer-{number}")) for number in range(PRODUCERS)]
         workers = [asyncio.create_task(crowd.work(f"worker-{number}")) for number in range(WORKERS)]
         try:

