@@ -1,7 +1,7 @@
 """A pgbouncer before a PostgreSQL, in a process and a directory of its own.
 
-    with Pooler.before(url, mode="transaction") as pooler:
-        ...  # coordinators use pooler.url_of(url)
+with Pooler.before(url, mode="transaction") as pooler:
+    ...  # coordinators use pooler.url_of(url)
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-import psycopg
-
-from eventjobs.testing.postgres import UNPRIVILEGED, free_port
+from eventjobs.testing.postgres import UNPRIVILEGED, answers, free_port
 from eventjobs.testing.processes import ProgramProcess, wait_for
 
 PROGRAM = "pgbouncer"
@@ -87,8 +85,4 @@ class Pooler:
 
     def _answers(self, url: str) -> bool:
         assert self.process.running, f"the pooler ended:\n{self.process.text()}"
-        try:
-            psycopg.connect(self.url_of(url), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        return answers(self.url_of(url))

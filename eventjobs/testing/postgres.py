@@ -156,11 +156,7 @@ class OwnServer:
     def _accepts(self) -> bool:
         if self._child.poll() is not None:
             raise AssertionError(f"PostgreSQL ended: {(self.directory / 'log').read_text()}")
-        try:
-            psycopg.connect(self.url, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        return answers(self.url)
 
     def own(self, path: Path) -> None:
         """Give a directory to the user the server runs as."""
@@ -191,6 +187,15 @@ class OwnServer:
         )
         if done.returncode:
             raise AssertionError(f"{program} failed: {done.stdout}{done.stderr}")
+
+
+def answers(url: str) -> bool:
+    """Whether connections are taken there."""
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def find_binaries() -> Path:

@@ -48,12 +48,21 @@ def connect(url: str) -> psycopg.Connection:
         settings = DEFAULTS | conninfo_to_dict(url)
         connection = psycopg.connect(**settings, autocommit=True)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        if is_pooled(connection):
+            connection.prepare_threshold = None
     except psycopg.ProgrammingError as error:
         raise StoreError(f"this is no address of a PostgreSQL database: {_line(error)}") from error
     except psycopg.Error as error:
         raise Away(f"the database cannot be reached: {_line(error)}") from error
     arrays.register(connection)
     return connection
+
+
+def is_pooled(connection: psycopg.Connection) -> bool:
+    """Whether a pooler stands between: it gives its clients numbers of its own. Behind it one transaction may run on
+    another server connection than the one before, where no statement is prepared and nobody listens."""
+    ((number,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return number != connection.info.backend_pid
 
 
 def database_at(url: str) -> str:

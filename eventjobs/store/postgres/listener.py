@@ -1,4 +1,7 @@
-"""Hearing of other coordinators' commits: a thread with a connection of its own. A hint, never the truth."""
+"""Hearing of other coordinators' commits: a thread with a connection of its own. A hint, never the truth.
+
+Behind a pooler nobody listens: what is heard there would be anybody's.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import psycopg
 import structlog
 
 from eventjobs.store.contract import StoreError
-from eventjobs.store.postgres.connection import connect
+from eventjobs.store.postgres.connection import connect, is_pooled
 
 CHANNEL = "eventjobs"
 LOOK_SECONDS = 0.5
@@ -47,6 +50,10 @@ class Listener:
 
     def _listen(self) -> None:
         with closing(connect(self._url)) as connection:
+            if is_pooled(connection):
+                log.warning("not_listening", reason="a pooler is in between: commits of others show within a second")
+                self._stopping.set()
+                return
             connection.execute(f"LISTEN {CHANNEL}")
             self._hears = True
             self._moved()
