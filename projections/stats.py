@@ -80,7 +80,7 @@ class Statistics:
     """Adds at most five numbers a record, and what their past needs."""
 
     name = "stats"
-    version = 2
+    version = 3
     tables = (*COUNTERS, SNAPSHOTS, CARRIED)
 
     def project(self, rows: Rows, before: Job | None, record: e.Record, after: Job) -> Iterable[Change]:

@@ -1,9 +1,8 @@
 """The statistics as they were at any position of the log: counters put down at intervals, and what leads on from them.
 
 `stats_snapshots`, key (position): all counters as they stood after the record at a multiple of SNAPSHOT_RECORDS, as
-JSON. `stats_carried`, key (position of the snapshot, job id, version): of a job that came before a snapshot and changed
-after it, what statistics ask of the job as it was before that version, as JSON; the lowest version is how it stood at
-the snapshot. Jobs that came after the snapshot need none, and most jobs do not live across one.
+JSON. `stats_carried`, key (position of the snapshot, job id): of a job that came before a snapshot and changed after
+it, what statistics ask of the job as it stood at the snapshot, as JSON. Jobs that came after the snapshot need none.
 
 So the statistics of any position are a snapshot and a fold of fewer than SNAPSHOT_RECORDS records, however long the log
 is, and whatever has become of the jobs since. Neither table holds anything of a payload, a result or an error.
@@ -11,8 +10,9 @@ is, and whatever has become of the jobs since. Neither table holds anything of a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from eventjobs.domain import events as e
 from eventjobs.domain.evolve import evolve
@@ -25,7 +25,7 @@ SNAPSHOT_RECORDS = 16_384
 number must have its statistics folded anew, so changing it takes a new version of theirs."""
 
 SNAPSHOTS = Table("stats_snapshots", (Part.NUMBER,))
-CARRIED = Table("stats_carried", (Part.NUMBER, Part.UUID, Part.NUMBER))
+CARRIED = Table("stats_carried", (Part.NUMBER, Part.UUID), first_stays=True)
 
 
 def kept(rows: Rows, counters: Iterable[Table], before: Job | None, record: e.Record) -> list[Change]:
@@ -34,9 +34,9 @@ def kept(rows: Rows, counters: Iterable[Table], before: Job | None, record: e.Re
     base = _base(record.position)
     if base and record.position == base + 1:
         content = {table.name: [[*key, value] for key, value in rows.rows(table)] for table in counters}
-        changes.append((SNAPSHOTS, (base,), json.dumps(content, separators=(",", ":")).encode()))
+        changes.append((SNAPSHOTS, (base,), msgspec.json.encode(content)))
     if before is not None and before.spec.position <= base and type(record.event) is not e.LeaseRenewed:
-        changes.append((CARRIED, (base, record.job_id, record.version), _encode(before)))
+        changes.append((CARRIED, (base, record.job_id), _encode(before)))
     return changes
 
 
@@ -49,12 +49,12 @@ def _encode(job: Job) -> bytes:
     spec = job.spec
     leased_at = None if job.lease is None else job.lease.leased_at
     facts = (spec.position, spec.queue, spec.kind, spec.created_at, job.state.value, job.run_at, leased_at)
-    return json.dumps(facts, separators=(",", ":")).encode()
+    return msgspec.json.encode(facts)
 
 
 def _decode(job_id: str, stored: bytes) -> Job:
     """As much of the job as statistics ask for; nothing else of it is what it was."""
-    position, queue, kind, created_at, state, run_at, leased_at = json.loads(stored)
+    position, queue, kind, created_at, state, run_at, leased_at = msgspec.json.decode(stored)
     spec = JobSpec(job_id, position, kind, queue, 0, 1, DEFAULT_POLICY, None, None, None, None, created_at)
     lease = None if leased_at is None else Lease("", leased_at, 0, leased_at)
     return Job(spec, 0, State(state), 0, run_at, 0, lease, None, None, None, None, created_at, None)
@@ -87,7 +87,7 @@ class Past:
         stored = rows.row(SNAPSHOTS, (base,))
         if stored is None:
             raise LookupError(f"{SNAPSHOTS.name}: the snapshot at position {base} is missing")
-        content = json.loads(stored)
+        content = msgspec.json.decode(stored)
         return cls(
             base,
             {table: {tuple(key): value for *key, value in content[table.name]} for table in past._counters},
@@ -97,12 +97,12 @@ class Past:
         """The record's job before and after it; None when there is nothing to know, as a renewal moves nothing."""
         before = self._jobs.get(record.job_id)
         if before is None and type(record.event) is not e.JobEnqueued:
-            found = next(iter(rows.rows(CARRIED, (self.base, record.job_id))), None)
+            found = rows.row(CARRIED, (self.base, record.job_id))
             if found is None and type(record.event) is e.LeaseRenewed:
                 return None
             if found is None:
                 raise LookupError(f"{CARRIED.name}: job {record.job_id} is missing at position {self.base}")
-            before = _decode(record.job_id, found[1])
+            before = _decode(record.job_id, found)
         after = self._jobs[record.job_id] = evolve(before, record)
         return before, after
 

@@ -36,11 +36,15 @@ Value = bytes | int
 
 @frozen(eq=False)
 class Table:
-    """An ordered table, compared by identity. `counters` tables hold integers and take deltas; others hold bytes."""
+    """An ordered table, compared by identity. `counters` tables hold integers and take deltas; others hold bytes.
+
+    In a table with `first_stays` a put under a key that is there already does nothing: what was put first stays.
+    """
 
     name: str
     key: tuple[Part, ...]
     counters: bool = False
+    first_stays: bool = False
 
 
 Change = tuple[Table, Key, Value | None]

@@ -239,7 +239,7 @@ class MemoryTransaction(Appending, MemoryReader):
             rows[key] = rows.get(key, 0) + value
         elif value is None:
             del rows[key]
-        else:
+        elif not (table.first_stays and key in rows):
             rows[key] = value
 
 

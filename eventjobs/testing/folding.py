@@ -45,7 +45,7 @@ class Fold:
             rows[key] = rows.get(key, 0) + value
         elif value is None:
             del rows[key]
-        else:
+        elif not (table.first_stays and key in rows):
             rows[key] = value
 
     def row(self, table: Table, key: Key) -> Value | None:

@@ -22,6 +22,7 @@ from eventjobs.domain.job import WAITING, ContentRef, DeathCause, Job, Lease
 from eventjobs.domain.limits import MICROSECONDS
 from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.domain.retry import Constant
+from eventjobs.domain.value import changed
 from eventjobs.testing import builders as b
 
 TICK = MICROSECONDS
@@ -136,7 +137,7 @@ def from_now(job: Job, now: int) -> Job:
     lease = job.lease
     if lease is not None:
         lease = Lease(b.WORKER, NOW + max(0, lease.expires_at - now), lease.duration, NOW)
-    return with_changes(
+    return changed(
         job,
         version=1,
         run_at=NOW + max(0, job.run_at - now) if job.state in WAITING else NOW,
@@ -166,7 +167,7 @@ def renumbered(track: Track, names: Mapping[int, int]) -> Track:
     """
     newest = len(names)
     return Track(
-        with_changes(track.job, lease_token=newest),
+        changed(track.job, lease_token=newest),
         tuple(range(1, newest + 1)),
         track.counted,
         None if track.failed is None else newest,

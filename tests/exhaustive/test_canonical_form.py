@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from attrs import evolve as with_changes
 
 from eventjobs.domain.decide import KeyHolder, decide
 from eventjobs.domain.rejections import Rejection
+from eventjobs.domain.value import changed
 from eventjobs.testing import builders as b
 from eventjobs.testing.tracked_job import NOW, TICK, WITH_TOKEN, WITHOUT_TOKEN, Ask, Rules, from_now
 
@@ -45,7 +45,7 @@ def fresh(now):
     command = RULES.command(Ask("enqueue"), now)
     (event,) = decide(None, command)
     # where a job came in is part of it and decides nothing; a track's is at NOW
-    return with_changes(job := RULES.follow(None, event, command), spec=with_changes(job.spec, created_at=NOW))
+    return changed(job := RULES.follow(None, event, command), spec=changed(job.spec, created_at=NOW))
 
 
 def test_the_short_form_goes_the_way_of_the_job():

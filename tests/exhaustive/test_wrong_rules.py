@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve as with_changes
 
 from eventjobs.domain import commands as c
 from eventjobs.domain import events as e
@@ -11,6 +10,7 @@ from eventjobs.domain.decide import UNCHANGED, KeyHolder, decide
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import State
 from eventjobs.domain.rejections import Code, Rejection
+from eventjobs.domain.value import changed
 from eventjobs.testing.explore import Move, explore, run_dry
 from eventjobs.testing.network_world import NetworkWorld, Scope
 from eventjobs.testing.small_world import AnyoneWorld
@@ -22,7 +22,7 @@ def token_not_compared(of: type):
 
     def wrong(job, command):
         if isinstance(command, of):
-            command = with_changes(command, token=job.lease_token)
+            command = changed(command, token=job.lease_token)
         return decide(job, command)
 
     return wrong
@@ -31,14 +31,14 @@ def token_not_compared(of: type):
 def greater_tokens_pass(job, command):
     """Tokens are compared with >=."""
     if hasattr(command, "token"):
-        command = with_changes(command, token=min(command.token, job.lease_token))
+        command = changed(command, token=min(command.token, job.lease_token))
     return decide(job, command)
 
 
 def older_tokens_pass(job, command):
     """Tokens are compared with <=."""
     if hasattr(command, "token"):
-        command = with_changes(command, token=max(command.token, job.lease_token))
+        command = changed(command, token=max(command.token, job.lease_token))
     return decide(job, command)
 
 
@@ -50,7 +50,7 @@ def changed_events(of: type, **changes):
         if isinstance(decision, Rejection) or not decision or not isinstance(decision[0], of):
             return decision
         event = decision[0]
-        return (with_changes(event, **{name: change(job, event) for name, change in changes.items()}),)
+        return (changed(event, **{name: change(job, event) for name, change in changes.items()}),)
 
     return wrong
 
@@ -63,13 +63,13 @@ def instead(applies, answer):
 def expiry_ignored_in_renew(job, command):
     """A lease that has run out, or never did, is renewed."""
     if isinstance(command, c.Renew) and job.lease is not None:
-        job = with_changes(job, lease=with_changes(job.lease, expires_at=max(job.lease.expires_at, NOW + 1)))
+        job = changed(job, lease=changed(job.lease, expires_at=max(job.lease.expires_at, NOW + 1)))
     return decide(job, command)
 
 
 def due_ignored_in_lease(job, command):
     """A job is leased before its time."""
-    return decide(with_changes(job, run_at=NOW) if isinstance(command, c.Lease) else job, command)
+    return decide(changed(job, run_at=NOW) if isinstance(command, c.Lease) else job, command)
 
 
 def of_state(sort: type, *states: State):
@@ -98,11 +98,11 @@ WRONG_DECISIONS = {
     "attempt not counted on failure": changed_events(e.AttemptFailed, attempt=lambda job, event: event.attempt - 1),
     "attempts without bound after failures": instead(
         lambda job, command: isinstance(command, c.Fail) and command.retry and job.lease is not None and exhausted(job),
-        lambda job, command: decide(with_changes(job, spec=with_changes(job.spec, max_attempts=99)), command),
+        lambda job, command: decide(changed(job, spec=changed(job.spec, max_attempts=99)), command),
     ),
     "attempts without bound after expiries": instead(
         lambda job, command: isinstance(command, c.Expire) and exhausted(job),
-        lambda job, command: decide(with_changes(job, spec=with_changes(job.spec, max_attempts=99)), command),
+        lambda job, command: decide(changed(job, spec=changed(job.spec, max_attempts=99)), command),
     ),
     "exhausted attempts never expire": instead(
         lambda job, command: isinstance(command, c.Expire) and exhausted(job), lambda job, command: REFUSED
@@ -138,10 +138,10 @@ WRONG_DECISIONS = {
     ),
     "a job is leased before its time": due_ignored_in_lease,
     "a canceled job is leased": instead(
-        of_state(c.Lease, State.CANCELED), lambda job, command: decide(with_changes(job, state=State.QUEUED), command)
+        of_state(c.Lease, State.CANCELED), lambda job, command: decide(changed(job, state=State.QUEUED), command)
     ),
     "a running job is leased": instead(
-        of_state(c.Lease, State.RUNNING), lambda job, command: decide(with_changes(job, state=State.QUEUED), command)
+        of_state(c.Lease, State.RUNNING), lambda job, command: decide(changed(job, state=State.QUEUED), command)
     ),
     "a failed job is never leased again": instead(of_state(c.Lease, State.FAILED), lambda job, command: REFUSED),
     "a succeeded job is requeued": instead(
@@ -163,7 +163,7 @@ def after(sort: type, **changes):
     def wrong(job, record):
         found = evolve(job, record)
         if isinstance(record.event, sort):
-            found = with_changes(found, **{name: change(job) for name, change in changes.items()})
+            found = changed(found, **{name: change(job) for name, change in changes.items()})
         return found
 
     return wrong

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 import orjson
 import pytest
 from aiohttp import web
-from attrs import evolve
 
 from eventjobs.api import routes_jobs
 from eventjobs.api.app import RUNNER_OPTIONS, build_app
@@ -22,6 +21,7 @@ from eventjobs.domain import commands as c
 from eventjobs.domain import events as e
 from eventjobs.domain.decide import Decision, KeyHolder, decide
 from eventjobs.domain.job import Job, State
+from eventjobs.domain.value import changed as with_changes
 from eventjobs.projections.history import History
 from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing.histories import IllegalHistory, Recorder, check
@@ -41,7 +41,7 @@ def blind_to_tokens(command_type: type) -> Rules:
 
     def rules(job, command):
         if isinstance(command, command_type) and job is not None and job.state is State.RUNNING:
-            command = evolve(command, token=job.lease_token)
+            command = with_changes(command, token=job.lease_token)
         return decide(job, command)
 
     return rules
@@ -54,7 +54,7 @@ def changed(event_type: type, **changes: Callable[[e.Event, c.Command], object])
         decision = decide(job, command)
         if isinstance(decision, tuple) and decision and isinstance(decision[0], event_type):
             (event,) = decision
-            return (evolve(event, **{name: value(event, command) for name, value in changes.items()}),)
+            return (with_changes(event, **{name: value(event, command) for name, value in changes.items()}),)
         return decision
 
     return rules
@@ -79,7 +79,7 @@ def without_keys(job, command):
 def renewing_what_ran_out(job, command):
     """A renewal is never too late."""
     if isinstance(command, c.Renew) and job is not None and job.lease is not None:
-        job = evolve(job, lease=evolve(job.lease, expires_at=max(job.lease.expires_at, command.now + 1)))
+        job = with_changes(job, lease=with_changes(job.lease, expires_at=max(job.lease.expires_at, command.now + 1)))
     return decide(job, command)
 
 

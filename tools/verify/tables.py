@@ -47,6 +47,8 @@ class FoldedTables(Rows):
                 if table.counters:
                     held[key] = held.get(key, 0) + value
                     continue
+                if table.first_stays and self.row(table, key) is not None:
+                    continue
                 if value is not None or table in written:
                     held[key] = value
                 else:

@@ -142,7 +142,7 @@ class LmdbTransaction(Appending, LmdbReader):
                 database, codec = by_table[table]
                 encoded = codec.encode(key)
                 if value is not None:
-                    txn.put(encoded, seal(encoded, value), db=database)
+                    txn.put(encoded, seal(encoded, value), db=database, overwrite=not table.first_stays)
                 elif not txn.delete(encoded, db=database):
                     raise Corrupt(f"{table.name}: a row that must be there is missing: {key}")
 

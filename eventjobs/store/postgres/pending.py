@@ -117,6 +117,8 @@ class Pending:
         rows = self._rows[table]
         if value is None and encoded not in rows:
             self._needed[table].add(encoded)
+        if table.first_stays and rows.get(encoded) is not None:
+            return
         rows[encoded] = None if value is None else seal(encoded, value)
 
     def row(self, table: Table, key: bytes) -> tuple[bool, bytes | None]:
@@ -230,8 +232,7 @@ def _of_rows(table: Table, rows: dict[bytes, bytes | None], needed: set[bytes]) 
     if may:
         found.append((f"DELETE FROM {name} WHERE key = ANY (%s)", (Bytes(may),)))
     if put:
-        insert = (
-            f"INSERT INTO {name} SELECT * FROM unnest(%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        )
+        known = "NOTHING" if table.first_stays else "UPDATE SET value = excluded.value"
+        insert = f"INSERT INTO {name} SELECT * FROM unnest(%s, %s) ON CONFLICT (key) DO {known}"
         found.append((insert, (Bytes(list(put)), Bytes(list(put.values())))))
     return found
