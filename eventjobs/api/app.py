@@ -6,11 +6,11 @@ import structlog
 from aiohttp import web
 
 from eventjobs.api import routes_jobs, routes_service
-from eventjobs.api.body import too_large
+from eventjobs.api.body import too_large, wait_for_no_body
 from eventjobs.api.edge import Edge, client_has_gone
 from eventjobs.api.intake_request import reader_of
-from eventjobs.api.keys import COORDINATOR, EDGE, NOTES
-from eventjobs.api.problems import Problem, Refused, retry_later
+from eventjobs.api.keys import ARRIVING, COORDINATOR, EDGE, NOTES
+from eventjobs.api.problems import RETRY_SECONDS, Problem, Refused, retry_later
 from eventjobs.api.render_proofs import Notes, PlainNotes
 from eventjobs.api.routes_backup import get_backup
 from eventjobs.api.routes_dead import requeue_dead
@@ -32,7 +32,7 @@ from eventjobs.api.settle_request import (
 )
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
-from eventjobs.domain.limits import BODY_BYTES_MAX
+from eventjobs.domain.limits import BODY_BYTES_MAX, IDLE_SECONDS_MAX
 
 log = structlog.get_logger("eventjobs.api")
 
@@ -69,9 +69,9 @@ ROUTES: tuple[web.RouteDef, ...] = (
 )
 
 
-RUNNER_OPTIONS = {"access_log": None, "auto_decompress": False}
-"""What `web.AppRunner` is to be told for this application: requests are not logged one by one, and encoded bodies,
-which are refused, not unpacked first."""
+RUNNER_OPTIONS = {"access_log": None, "auto_decompress": False, "keepalive_timeout": IDLE_SECONDS_MAX}
+"""What `web.AppRunner` is to be told for this application: requests are not logged one by one; encoded bodies, which
+are refused, are not unpacked first; and a connection on which no head of a request comes to its end is closed."""
 
 
 def build_app(coordinator: Coordinator, edge: Edge | None = None, notes: Notes | None = None) -> web.Application:
@@ -85,6 +85,8 @@ def build_app(coordinator: Coordinator, edge: Edge | None = None, notes: Notes |
     app[EDGE] = edge or Edge(coordinator.clock.now)
     coordinator.take_in(reader_of(app[EDGE]))
     app[NOTES] = notes or PlainNotes()
+    app[ARRIVING] = set()
+    app.on_shutdown.append(wait_for_no_body)
     app.add_routes(ROUTES)
     return app
 
@@ -100,7 +102,7 @@ async def tell_refusals(request: web.Request, handler: Handler) -> web.StreamRes
         return _unavailable(unavailable).response()
     except UnknownOutcome:
         detail = "the store failed and whether this took effect is unknown; ask again later, repeating is safe"
-        return retry_later("shutting_down", detail, routes_service.RETRY_SECONDS).response()
+        return retry_later("shutting_down", detail, RETRY_SECONDS).response()
     except web.HTTPException as error:
         return _http_error(request, error).response()
     except Exception as error:

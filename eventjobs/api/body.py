@@ -13,8 +13,9 @@ import orjson
 from aiohttp import web
 
 from eventjobs.api.faults import Faults, Unfit
-from eventjobs.api.members import Members, object_of
-from eventjobs.api.problems import Problem, Refused
+from eventjobs.api.keys import ARRIVING, COORDINATOR
+from eventjobs.api.members import Members, members_in
+from eventjobs.api.problems import RETRY_SECONDS, Problem, Refused, retry_later
 from eventjobs.domain.limits import BODY_BYTES_MAX, BODY_SECONDS_MAX, JSON_DEPTH_MAX
 
 CONTENT_TYPE = "application/json"
@@ -36,6 +37,9 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
     try:
         text = await _text(request)
     except TimeoutError:
+        if request.app[COORDINATOR].draining:
+            detail = "the coordinator is shutting down and waits for no body; nothing was done"
+            raise Refused(retry_later("shutting_down", detail, RETRY_SECONDS)) from None
         detail = f"the body did not arrive within {BODY_SECONDS_MAX:g} seconds"
         raise Refused(Problem("malformed_json", detail, headers={"Connection": "close"})) from None
     except web.RequestPayloadError as error:
@@ -48,11 +52,23 @@ async def members_of(request: web.Request, faults: Faults, *, may_be_absent: boo
 
 
 async def _text(request: web.Request) -> bytes:
-    """The body's bytes. Raises TimeoutError when they do not come: nobody may hold a connection open with a part."""
+    """The body's bytes. Raises TimeoutError when they do not come: nobody may hold a connection open with a part, nor a
+    coordinator that is to stop."""
     if request.content.is_eof():
         return await request.read()
-    async with asyncio.timeout(BODY_SECONDS_MAX):
-        return await request.read()
+    arriving = request.app[ARRIVING]
+    async with asyncio.timeout(BODY_SECONDS_MAX) as patience:
+        arriving.add(patience)
+        try:
+            return await request.read()
+        finally:
+            arriving.discard(patience)
+
+
+async def wait_for_no_body(app: web.Application) -> None:
+    """End the requests whose bodies are still arriving. For the application's shutdown, which is too late to linger."""
+    for patience in app[ARRIVING]:
+        patience.reschedule(asyncio.get_running_loop().time())
 
 
 def too_large() -> Problem:
@@ -67,7 +83,7 @@ def parse(text: bytes, faults: Faults) -> Members:
     try:
         if not text.isascii():
             text.decode()
-        return Members(_members(text), faults)
+        return _members(text, faults)
     except UnicodeDecodeError as error:
         raise Refused(Problem("malformed_json", f"the body is not UTF-8: {error.reason}, byte {error.start}")) from None
     except RecursionError:
@@ -81,9 +97,9 @@ def parse(text: bytes, faults: Faults) -> Members:
     raise faults.refusal()
 
 
-def _members(text: bytes) -> dict[str, msgspec.Raw]:
+def _members(text: bytes, faults: Faults) -> Members:
     try:
-        return object_of(text)
+        return members_in(text, faults)
     except msgspec.ValidationError:
         _syntax.decode(text)  # a fault in the syntax goes before a wrong type, wherever it is
         raise

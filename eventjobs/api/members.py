@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from eventjobs.api.doubled import given_twice
 from eventjobs.api.faults import Faults, Unfit
 from eventjobs.api.json_depth import deeper_than
 from eventjobs.api.problems import Problem, Refused
@@ -94,7 +95,7 @@ class Members:
         found = []
         for path, raw in self._items(field, 0, most):
             try:
-                found.append(Members(object_of(bytes(raw)), self._faults, path))
+                found.append(members_in(bytes(raw), self._faults, path))
             except msgspec.ValidationError:
                 self._faults.add(path, "must be an object")
             except Unfit as unfit:
@@ -108,7 +109,7 @@ class Members:
             return None
         path = f"{self._path}.{field}" if self._path else field
         try:
-            members = Members(object_of(bytes(raw)), self._faults, path)
+            members = members_in(bytes(raw), self._faults, path)
         except Unfit as unfit:
             self._faults.add(path, str(unfit))
             return None
@@ -148,6 +149,15 @@ class Members:
         path = f"{self._path}.{field}" if self._path else field
         for index, item in enumerate(items[:most]):
             yield f"{path}[{index}]", item
+
+
+def members_in(text: bytes, faults: Faults, path: str = "") -> Members:
+    """The members of the object at `path`; a fault says if one is given twice. Raises as `object_of` does."""
+    found = object_of(text)
+    members = Members(found, faults, path)
+    if (name := given_twice(text, found)) is not None:
+        members.fault(name, "is given twice")
+    return members
 
 
 def object_of(text: bytes) -> dict[str, msgspec.Raw]:

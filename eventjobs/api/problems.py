@@ -71,6 +71,10 @@ def of_rejection(rejection: Rejection, **more: object) -> Problem:
     return Problem(rejection.code.value, rejection.message, more)
 
 
+RETRY_SECONDS = 1
+"""After how many seconds asking again makes sense where nothing better is known."""
+
+
 def retry_later(code: str, detail: str, seconds: int) -> Problem:
     """A 503 that says after how many seconds asking again makes sense."""
     return Problem(code, detail, headers={"Retry-After": str(seconds)})

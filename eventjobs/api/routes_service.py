@@ -13,12 +13,10 @@ from eventjobs.api.keys import COORDINATOR
 from eventjobs.api.metrics import CONTENT_TYPE, StatsCollector, metrics_text
 from eventjobs.api.past import past_stats
 from eventjobs.api.points import read_point
-from eventjobs.api.problems import Refused, retry_later
+from eventjobs.api.problems import RETRY_SECONDS, Refused, retry_later
 from eventjobs.api.query import Query
 from eventjobs.api.render_stats import stats_document
 from eventjobs.projections import stats
-
-RETRY_SECONDS = 1
 
 
 async def get_stats(request: web.Request) -> web.Response:

@@ -22,6 +22,9 @@ REASON_LENGTH_MAX = 1_000
 BODY_BYTES_MAX = 16 << 20
 BODY_SECONDS_MAX = 60.0
 """How long a body may take to arrive once its head is there."""
+IDLE_SECONDS_MAX = 620.0
+"""How long a connection is kept on which no request is: nothing comes, or a head that does not come to its end. A bit
+longer than the 600 seconds for which load balancers keep theirs, which must be the first to close."""
 ANSWER_BYTES_MAX = 16 << 20
 CONTENT_BYTES_MAX = 1 << 20
 """One payload or one result."""

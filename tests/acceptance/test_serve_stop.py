@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from eventjobs.cli import exits
+from eventjobs.cli.server import FINISH_SECONDS
 from eventjobs.testing.processes import CoordinatorProcess, ProgramProcess
 
 WAIT_SECONDS = 30
@@ -40,11 +42,11 @@ def connect(coordinator: CoordinatorProcess) -> Iterator[Callable[[], socket.soc
         )
 
 
-def test_who_waits_is_answered_while_others_are_finished(
+def test_who_waits_is_answered_when_it_stops(
     coordinator: CoordinatorProcess, connect: Callable[[], socket.socket]
 ) -> None:
-    """A worker's long-poll ends empty-handed and a tail of the log in good order, at once and not when the time to
-    finish is up; the process waits for a request that is still coming in, and ends with DONE when it is over."""
+    """A worker's long-poll ends empty-handed, a tail of the log in good order, and a request whose body is still
+    arriving is told to come again: at once, and not when the time to finish is up."""
     slow, tail, poll, others = connect(), connect(), connect(), connect()
     send(slow, "POST /jobs", "Content-Length: 20", "Expect: 100-continue")
     assert b"100 Continue" in slow.recv(100), "its handler runs, and waits for the body"
@@ -55,13 +57,15 @@ def test_who_waits_is_answered_while_others_are_finished(
     for _ in range(ROUND_TRIPS):
         send(others, "GET /healthz")
         assert b" 200 OK" in others.recv(65536)
+    asked_at = time.monotonic()
     coordinator.process.send(signal.SIGTERM)
     answer = rest(poll)
     assert b" 200 OK" in answer and answer.endswith(b'{"jobs":[]}')
     assert rest(tail).endswith(b"0\r\n\r\n"), "the stream broke off"
-    assert coordinator.process.running, "it waits for the slow request"
-    slow.close()
+    refusal = rest(slow)
+    assert b" 503 " in refusal and b"Retry-After: 1\r\n" in refusal and b'"shutting_down"' in refusal
     assert coordinator.process.wait() == exits.DONE
+    assert time.monotonic() - asked_at < FINISH_SECONDS, "it waited for the body"
 
 
 OPENED_WHEN_IT_STOPPED = """

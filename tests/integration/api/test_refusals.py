@@ -6,9 +6,11 @@ import asyncio
 from uuid import uuid4
 
 import pytest
+from aiohttp import web
 from structlog.testing import capture_logs
 
 from eventjobs.api import body as bodies
+from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.coordinator.replies import Unavailable, UnknownOutcome
 from eventjobs.domain.limits import BODY_BYTES_MAX
 
@@ -250,3 +252,19 @@ async def test_a_body_that_does_not_come_is_not_waited_for_without_end(api, monk
     writer.close()
     assert answer.startswith(b"HTTP/1.1 400 ") and b"malformed_json" in answer
     assert await api.log_size() == 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Ty"])
+async def test_a_head_that_never_ends_holds_no_connection_for_ever(api, sent):
+    """A connection on which no request comes to be is closed after a time, whatever part of a head was sent."""
+    assert 600 < RUNNER_OPTIONS["keepalive_timeout"] < 900, "after load balancers close theirs, and before long"
+    runner = web.AppRunner(build_app(api.coordinator), **RUNNER_OPTIONS | {"keepalive_timeout": 0.1})
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        reader, writer = await asyncio.open_connection(*runner.addresses[0])
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), timeout=30) == b""
+        writer.close()
+    finally:
+        await runner.cleanup()

@@ -126,3 +126,48 @@ def test_no_more_members_are_made_than_faults_are_listed(faults_of, monkeypatch)
     monkeypatch.setattr(members, "_object", None)
     told = faults_of(parse, b"{%s}" % many, Faults())
     assert told == {"": "has too many members that are no fields of this object"}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (b'{"a":1,"a":1}', "a"),
+        (b'{"a":1,"a":12}', "a"),
+        (b'{"a":12,"a":1}', "a"),
+        (b'{"b":1,"a":[1,{"a":2}],"a":[1]}', "a"),
+        (b'{ "b" : 1, "a": "x", "a": "xy" }', "a"),
+        (b'{"a":1,"\\u0061":2}', "a"),
+        (b'{"\\u0061":1,"b":"a","a":2}', "a"),
+        (' {"\u00e4": "\u00f6", "\u00e4": null}'.encode(), "\u00e4"),
+        (b'{"a\\"":1,"a\\"":2}', 'a"'),
+        (b'{"":1,"":2}', ""),
+    ],
+)
+def test_a_member_that_is_given_twice_is_a_fault(faults_of, text, path):
+    """Nobody can know which one was meant; with any space, escapes and values."""
+
+    def read(text, faults):
+        parse(text, faults)
+        faults.refuse_if_any()
+
+    assert faults_of(read, text, Faults()) == {path: "is given twice"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b' { "a" : 1 , "b" : { "a" : 1 , "a" : 2 } } ',
+        b'{"a":"\\"a\\":1,","b":[],"\\u0063":"c"}',
+        b'{"a": 1.50, "A": "1", "aa": -0e1, "b": "}"}',
+    ],
+)
+def test_members_that_only_look_alike_are_none(faults_of, text):
+    """What is inside a value, in a text or in an object, is not a member."""
+
+    def read(text, faults):
+        parse(text, faults)
+        faults.add("", "has no other fault")
+        faults.refuse_if_any()
+
+    assert faults_of(read, text, Faults()) == {"": "has no other fault"}
