@@ -37,6 +37,7 @@ from eventjobs.client.errors import (
 )
 from eventjobs.client.requests import Completion, Failure, NewJob, Renewal
 from eventjobs.client.settings import Retry, Timeouts
+from eventjobs.client.sql import enqueue_in, enqueue_in_async, enqueue_many_in, enqueue_many_in_async
 
 __all__ = [
     "AccessDenied",
@@ -76,4 +77,8 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "Unreachable",
+    "enqueue_in",
+    "enqueue_in_async",
+    "enqueue_many_in",
+    "enqueue_many_in_async",
 ]

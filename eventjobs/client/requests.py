@@ -34,7 +34,18 @@ class NewJob:
 
     def text(self, fallback_key: str) -> bytes:
         """The JSON text of the job, under its own idempotency key or else the given one."""
-        members = {
+        return object_text(self._members(fallback_key), payload=self.payload_text())
+
+    def members_text(self) -> bytes:
+        """The JSON text of the job without its payload, under its own idempotency key if it has one."""
+        return object_text(self._members(None))
+
+    def payload_text(self) -> bytes:
+        """The JSON text of the payload."""
+        return to_json(self.payload, "payload")
+
+    def _members(self, fallback_key: str | None) -> dict[str, object]:
+        return {
             "kind": self.kind,
             "queue": self.queue,
             "priority": self.priority,
@@ -44,7 +55,6 @@ class NewJob:
             "retry_policy": None if self.retry_policy is None else _policy(self.retry_policy),
             "idempotency_key": fallback_key if self.idempotency_key is None else self.idempotency_key,
         }
-        return object_text(members, payload=to_json(self.payload, "payload"))
 
 
 @frozen

@@ -33,6 +33,7 @@ MAY_USE = {
     "lmdb": {"store.lmdb"},
     "psycopg": {"store.postgres", "testing.postgres"},
     "cryptography": {"store.notes"},
+    "sqlalchemy": {"client.sql"},
     "click": {"cli", "tools"},
     "aiohttp.web": {"api", "cli", "testing", "tools"},
 }
