@@ -3,12 +3,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+PROCESSES ?= auto
 SEEDS ?= 1000
 DEEP_SEEDS ?= 10000
 FIRST ?= 0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL_FROM := pyproject.toml constraints.txt Makefile
@@ -22,13 +24,13 @@ demo: $(if $(STORE),$(DEV),$(RUN)) ## Run real jobs with faults, and audit the l
 	$(if $(filter postgres,$(STORE)),$(BIN)/python -m eventjobs.testing.with_postgres) \
 	  $(BIN)/eventjobs demo $(if $(STORE),--store '$(if $(filter postgres,$(STORE)),{},$(STORE))')
 
-test: $(DEV) ## Run the whole test suite
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(DEV) ## Run the whole test suite; PROCESSES=0 in one process, for a debugger
+	$(PYTEST) $(PYTEST_ARGS)
 
 deep: export EVENTJOBS_PROFILE := deep
 deep: $(DEV) ## Try hardest to break every guarantee, for hours: the model, all tests in the profile deep, many seeds
 	$(PYTHON) specs/model/run.py
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 	$(BIN)/python -m eventjobs.testing.simulation --seeds $(DEEP_SEEDS) --first $(FIRST)
 
 lint: $(DEV) ## Check the code's form

@@ -26,10 +26,30 @@ settings.register_profile("ci", max_examples=300, stateful_step_count=50, derand
 settings.register_profile("deep", max_examples=3_000, stateful_step_count=100, print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("EVENTJOBS_PROFILE", "quick"))
 
+PROCESSES_MAX = 4
+"""More are seldom quicker: tests start processes themselves."""
+
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a suite started in the background is deaf to Ctrl+C, and would hand that on to the programs that tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes share the tests out when `make test` runs them: as many as this one has cores, up to a few."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, PROCESSES_MAX)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What searches saw is said at the end, whichever processes made them."""
+    reports = [each for kind in terminalreporter.stats.values() for each in kind if getattr(each, "when", "") == "call"]
+    lines = [line for report in reports for name, line in report.user_properties if name == "seen"]
+    if lines:
+        terminalreporter.section("exhaustive search")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

@@ -7,23 +7,26 @@ the code, exactly once, fails too: it has to be kept in step with the code. One 
 
 from __future__ import annotations
 
+import compileall
+import json
 import os
-import queue
+import py_compile
 import shutil
 import subprocess
 import sys
 import tomllib
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from attrs import frozen
 
 ROOT = Path(__file__).parents[2]
+RUNNER = Path(__file__).with_name("runner.py")
 COPIED = {"eventjobs": "eventjobs", "projections": "eventjobs/projections", "tools": "eventjobs/tools"}
 """Where each folder lies in a copy, which has the layout of an installed eventjobs."""
-COPIES = 2
-SECONDS_MAX = 60
+OPTIONS = ("-x", "-q", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
 PASSED, FAILED = 0, 1
 """Exit codes of pytest. All others mean that the tests could not be run."""
 
@@ -40,10 +43,13 @@ class Bug:
 
 
 class Copy:
-    """A copy of the tree to plant bugs in, one at a time."""
+    """A copy of the tree to plant bugs in, one at a time, and a process that runs tests on it (see runner.py).
+
+    Bytecode is held against the text it was made from, not against its time and size: an edit can leave both.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self._output = folder, folder / "output"
         leave_out = shutil.ignore_patterns("__pycache__", "planted")
         for name, place in COPIED.items():
             shutil.copytree(ROOT / name, folder / place, ignore=leave_out)
@@ -51,28 +57,36 @@ class Copy:
             shutil.copytree(ROOT / name, folder / name, ignore=leave_out)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy2(ROOT / name, folder / name)
+        checked = py_compile.PycInvalidationMode.CHECKED_HASH
+        assert compileall.compile_dir(folder / "eventjobs", quiet=1, invalidation_mode=checked)
+        settings = {
+            "PYTHONPATH": str(folder),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "EVENTJOBS_PROFILE": "quick",
+        }
+        self._runner = subprocess.Popen(
+            [sys.executable, "-P", RUNNER], cwd=folder, env={**os.environ, **settings},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the process."""
+        self._runner.communicate()
 
     def place(self, file: str) -> Path:
         """Where a file of the tree is here."""
         top, _, rest = file.partition("/")
         return self._folder / COPIED[top] / rest
 
-    def run(self, *tests: str) -> subprocess.CompletedProcess[str]:
-        """Run tests on the copy. Bytecode is neither kept nor trusted: an edit may be as long as what it replaces."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self._folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "EVENTJOBS_PROFILE": "quick",
-        }
-        options = ("-x", "-q", "-p", "pytest_asyncio.plugin", "-p", "no:cacheprovider")
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *tests],
-            cwd=self._folder, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-        )  # fmt: skip
+    def run(self, *tests: str) -> tuple[int, str]:
+        """Run tests on the copy: pytest's exit code, and what it printed."""
+        request = {"arguments": [*OPTIONS, *tests], "output": str(self._output)}
+        self._runner.stdin.write(json.dumps(request) + "\n")
+        self._runner.stdin.flush()
+        code = int(self._runner.stdout.readline())
+        return code, self._output.read_text(encoding="utf-8", errors="replace")
 
-    def plant(self, bug: Bug) -> subprocess.CompletedProcess[str]:
+    def plant(self, bug: Bug) -> tuple[int, str]:
         """Run the bug's tests with the bug in place, and take it out again."""
         place = self.place(bug.file)
         text = place.read_text(encoding="utf-8")
@@ -90,39 +104,24 @@ def all_bugs() -> list[Bug]:
     return [Bug(**{**each, "killed_by": tuple(each["killed_by"])}) for each in found]
 
 
+def by_file(bugs: list[Bug]) -> dict[str, list[str]]:
+    """The tests that bugs name, by the file they are in."""
+    files: dict[str, set[str]] = defaultdict(set)
+    for test in (test for bug in bugs for test in bug.killed_by):
+        files[test.partition("::")[0]].add(test)
+    return {file: sorted(files[file]) for file in sorted(files)}
+
+
 BUGS = {bug.name: bug for bug in all_bugs()}
+KILLERS = by_file(all_bugs())
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory) -> queue.Queue[Copy]:
-    """Copies that are free."""
-    free: queue.Queue[Copy] = queue.Queue()
-    for number in range(COPIES):
-        free.put(Copy(tmp_path_factory.mktemp(f"copy{number}")))
-    return free
-
-
-@pytest.fixture(scope="module")
-def runs(copies, request) -> dict[str, Future]:
-    """The bugs that are asked for in this run, each planted in a copy; as many at a time as there are copies."""
-
-    def planted(bug: Bug) -> subprocess.CompletedProcess[str]:
-        copy = copies.get()
-        try:
-            return copy.plant(bug)
-        finally:
-            copies.put(copy)
-
-    tests = (item for item in request.session.items if isinstance(item, pytest.Function))
-    asked = [test.callspec.params["name"] for test in tests if test.originalname == "test_it_is_noticed"]
-    with ThreadPoolExecutor(COPIES) as pool:
-        yield {name: pool.submit(planted, BUGS[name]) for name in asked if is_in_step(BUGS[name])}
-        pool.shutdown(cancel_futures=True)
-
-
-def is_in_step(bug: Bug) -> bool:
-    """Whether the text to be replaced is in its file, exactly once."""
-    return (ROOT / bug.file).read_text(encoding="utf-8").count(bug.old) == 1 and bug.old != bug.new
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """A copy of the tree, for the tests of this process."""
+    made = Copy(tmp_path_factory.mktemp("copy"))
+    yield made
+    made.close()
 
 
 def test_there_are_many_bugs_each_with_a_name_of_its_own():
@@ -130,18 +129,18 @@ def test_there_are_many_bugs_each_with_a_name_of_its_own():
     assert len(BUGS) == len(all_bugs()) >= 30
 
 
-def test_nothing_is_noticed_where_nothing_is_planted(copies):
+@pytest.mark.parametrize("file", KILLERS)
+def test_nothing_is_noticed_where_nothing_is_planted(file, copy):
     """Without a bug all of the named tests pass, and they run on the copy."""
-    copy = copies.get()
-    done = copy.run(*sorted({test for bug in BUGS.values() for test in bug.killed_by}))
-    copies.put(copy)
-    assert done.returncode == PASSED, done.stdout[-5_000:] + done.stderr
+    code, printed = copy.run(*KILLERS[file])
+    assert code == PASSED, printed[-5_000:]
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_it_is_noticed(name, runs):
+def test_it_is_noticed(name, copy):
     """The named tests fail once the bug is in."""
     bug = BUGS[name]
-    assert is_in_step(bug), f"the text to be replaced is not in {bug.file} exactly once; bring the bug up to date"
-    done = runs[name].result()
-    assert done.returncode == FAILED, f"this bug survives:\n{done.stdout[-3_000:]}{done.stderr}"
+    in_step = (ROOT / bug.file).read_text(encoding="utf-8").count(bug.old) == 1 and bug.old != bug.new
+    assert in_step, f"the text to be replaced is not in {bug.file} exactly once; bring the bug up to date"
+    code, printed = copy.plant(bug)
+    assert code == FAILED, f"this bug survives (exit code {code}):\n{printed[-3_000:]}"

@@ -152,4 +152,4 @@ async def test_nothing_is_leased_for_a_worker_that_hung_up(api, lease_began):
     await writer.wait_closed()
     assert (await api.call("GET", "/healthz")).status == 200
     await api.enqueue(queue="q")
-    assert [job["lease_owner"] for job in await api.lease(queues=["q"], wait_seconds=10)] == ["w"]
+    assert [job["lease_owner"] for job in await api.lease(queues=["q"], wait_seconds=5)] == ["w"]

@@ -25,7 +25,10 @@ class Store:
         self.calls: list[str] = []
         self.threads: dict[str, str] = {}
         self.before: list[int] = []
+        self.idle = False
+        """Whether neither seal nor empty had anything left to do."""
         self._left = 0
+        self._sealed = True
 
     def seal(self, before, pause) -> bool:
         self.calls.append("seal")
@@ -33,6 +36,7 @@ class Store:
         self.threads["seal"] = threading.current_thread().name
         if self.trouble:
             raise self.trouble.pop(0)
+        self._sealed = bool(self.segments)
         if not self.segments:
             return False
         pause()
@@ -44,6 +48,7 @@ class Store:
         self.calls.append("empty")
         self.threads["empty"] = threading.current_thread().name
         self._left -= 1
+        self.idle = not self._sealed and self._left < 0
         return self._left >= 0
 
 
@@ -63,7 +68,7 @@ async def test_each_segment_is_taken_out_before_the_next_is_sealed():
     store, clock = Store(2), SlewedClock(not_before=b.START)
     now = clock.now()
     archiver = Archiver(store, b.seconds(60), clock, on_this_thread)
-    await settled(lambda: len(store.calls) == 10)
+    await settled(lambda: store.idle)
     await archiver.stop()
     assert store.calls == [*2 * ["seal", "empty", "empty", "empty"], "seal", "empty"]
     assert all(before >= now - b.seconds(60) for before in store.before)

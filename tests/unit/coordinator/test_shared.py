@@ -20,7 +20,7 @@ from eventjobs.store.contract import Away, OutcomeUnknown, Pulse, StoreError, Tr
 from eventjobs.testing import builders as b
 from eventjobs.testing.shared_memory import SharedStore
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 10.0
 FAR_AHEAD = b.seconds(5_000)
 
 
@@ -74,7 +74,7 @@ async def test_a_job_put_in_elsewhere_wakes_who_waits_here(crowd, hints):
     began = time.monotonic()
     job = await crowd.enqueue(there)
     (leased,) = await waiting
-    assert leased.id == job.id and time.monotonic() - began < 2
+    assert leased.id == job.id and time.monotonic() - began < SECONDS_MAX / 2
 
 
 async def test_many_jobs_put_in_elsewhere_wake_as_many(crowd):
@@ -84,7 +84,7 @@ async def test_many_jobs_put_in_elsewhere_wake_as_many(crowd):
     waiting = [asyncio.create_task(crowd.lease(here, wait=SECONDS_MAX)) for _ in range(20)]
     await until(lambda: len(here._waiters._waiting) == 20 and not here.pending)
     await there.enqueue([b.enqueue(b.an_id(900 + number)) for number in range(20)])
-    async with asyncio.timeout(SECONDS_MAX / 4):
+    async with asyncio.timeout(SECONDS_MAX / 2):
         leased = [jobs[0].id for jobs in await asyncio.gather(*waiting)]
     assert len(set(leased)) == 20
 
@@ -97,7 +97,7 @@ async def test_one_look_wakes_every_sort_of_waiter(crowd):
     waiting = [asyncio.create_task(crowd.lease(here, wait=SECONDS_MAX, queues=queues)) for queues in asked]
     await until(lambda: len(here._waiters._waiting) == 3 and not here.pending)
     await there.enqueue([b.enqueue(b.an_id(900 + number), queue=queue) for number, queue in enumerate("qrs")])
-    async with asyncio.timeout(SECONDS_MAX / 4):
+    async with asyncio.timeout(SECONDS_MAX / 2):
         leased = await asyncio.gather(*waiting)
     assert [jobs[0].spec.queue for jobs in leased] in (["q", "r", "s"], ["q", "r", "q"])
 
