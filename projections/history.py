@@ -5,7 +5,7 @@ Key: (job id, version). Value: the record's position, 8 bytes big-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from eventjobs.domain.events import Record
@@ -33,3 +33,8 @@ def positions(reader: Rows, job_id: str, after_version: int = 0, limit: int | No
     """Positions of the job's records with versions above `after_version`, in order; empty for an unknown job."""
     found = reader.rows(TABLE, (job_id,), (job_id, after_version))
     return [int.from_bytes(position) for _, position in islice(found, limit)]
+
+
+def latest(reader: Rows, job_id: str) -> Iterator[int]:
+    """The same from the newest one back."""
+    return (int.from_bytes(position) for _, position in reader.rows(TABLE, (job_id,), reverse=True))

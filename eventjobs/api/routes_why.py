@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 from aiohttp import web
 
 from eventjobs.api.answers import answer
@@ -10,16 +11,20 @@ from eventjobs.api.keys import COORDINATOR
 from eventjobs.api.problems import Refused, of_rejection
 from eventjobs.api.query import Query
 from eventjobs.api.render import Document, lapse_text, spliced
+from eventjobs.api.render_events import event_text
 from eventjobs.api.routes_settle import canonical_id, no_such_job
 from eventjobs.api.view import View
 from eventjobs.api.wire_time import time_text
 from eventjobs.coordinator.askers import Asked
+from eventjobs.domain.events import ContentsErased, JobCanceled, JobCompleted, JobDied
 from eventjobs.domain.job import Job, State
+from eventjobs.projections import history
 
 AHEAD_MAX = 10_000
 """Jobs ahead of one that waits are counted up to so many."""
 ASKED_SHOWN_MAX = 20
 """Requests for jobs that are shown, the latest first; of all, the number is."""
+ENDS = (JobCompleted, JobDied, JobCanceled)
 REASONS_OF_STATES = {
     State.RUNNING: "running",
     State.SUCCEEDED: "succeeded",
@@ -80,9 +85,23 @@ def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Docu
         "finished_at": None if job.finished_at is None else time_text(job.finished_at),
         "death_cause": None if job.death_cause is None else job.death_cause.value,
         "erased": job.erased,
+        **_ending(view, job),
         "ahead": None if ahead is None else _ahead(ahead),
         "asked": _asked(takers if takers else lately, bool(takers), since),
     }
+
+
+def _ending(view: View, job: Job) -> Document:
+    """The event that ended the job, and those since that erased contents of it, in order."""
+    ended, erasures = None, []
+    for position in history.latest(view, job.id) if job.finished_at is not None else ():
+        record = view.record(position)
+        if isinstance(record.event, ContentsErased):
+            erasures.append(orjson.Fragment(event_text(record)))
+        elif isinstance(record.event, ENDS):
+            ended = orjson.Fragment(event_text(record))
+            break
+    return {"ended": ended, "erasures": erasures[::-1]}
 
 
 def _ahead(counts: dict[tuple[str, str], int]) -> Document:

@@ -23,6 +23,12 @@ STYLES = {
     "job_retired": "dim",
     "idempotency_key_forgotten": "dim",
 }
+CAUSES = {
+    "attempts_exhausted": "no attempts are left",
+    "not_retryable": "the worker said that a retry is of no use",
+    "lease_expired": "the last lease ran out",
+}
+"""Why a job was given up."""
 ERASING = ("contents_erased", "job_retired")
 
 
@@ -33,12 +39,27 @@ def name(event: dict[str, Any]) -> Text:
 
 def story(event: dict[str, Any]) -> Text:
     """Who made it happen, and what was decided, as name=value; a content is told by its size."""
-    who, data = event["actor"], event["data"]
-    actor = " ".join(part for part in (who["type"], who["id"]) if part)
+    data = event["data"]
     if event["type"] in ERASING:
         data = {"erased": erased(data)} | {name: data[name] for name in ("reason", "rule") if name in data}
     decided = "  ".join(f"{key}={_short(value)}" for key, value in data.items() if value is not None)
-    return output.text(actor).append("  ").append_text(output.text(decided, "dim"))
+    return output.text(actor(event)).append("  ").append_text(output.text(decided, "dim"))
+
+
+def actor(event: dict[str, Any]) -> str:
+    """Who made it happen."""
+    who = event["actor"]
+    return " ".join(part for part in (who["type"], who["id"]) if part)
+
+
+def cause(data: dict[str, Any]) -> str:
+    """Why a job was given up, of its job_died."""
+    return CAUSES.get(data["cause"], data["cause"])
+
+
+def reason(data: dict[str, Any]) -> str:
+    """What an operator said why."""
+    return "no reason was given" if data["reason"] is None else data["reason"]
 
 
 def erased(data: dict[str, Any]) -> str:

@@ -15,11 +15,6 @@ from eventjobs.cli.stores import Database
 
 Event = dict[str, Any]
 ENDS_OF_RUNS = {"job_completed", "attempt_failed", "job_died", "lease_expired", "lease_released", "job_canceled"}
-CAUSES = {
-    "attempts_exhausted": "given up, no attempts are left",
-    "not_retryable": "given up, the worker said that a retry is of no use",
-    "lease_expired": "given up, the last lease ran out",
-}
 
 
 def history_command(job_id: str, place: Path | Database) -> str:
@@ -104,14 +99,13 @@ def _why(event: Event, most: int) -> str:
             size = data["error"]["size"]
             return f"the worker reported an error of {size:,} bytes; tried again from {output.clock(data['run_at'])}"
         case "job_died":
-            return CAUSES.get(data["cause"], data["cause"])
+            return f"given up, {events.cause(data)}"
         case "job_canceled":
-            return "no reason was given" if data["reason"] is None else data["reason"]
+            return events.reason(data)
         case "job_requeued":
             return "a fresh set of attempts"
         case "contents_erased":
-            reason = "no reason was given" if data["reason"] is None else data["reason"]
-            return f"erased for good: {events.erased(data)}; {reason}"
+            return f"erased for good: {events.erased(data)}; {events.reason(data)}"
         case "job_retired":
             return f"left the live store by the rule: {data['rule']}; erased with it: {events.erased(data)}"
         case "idempotency_key_forgotten":
@@ -122,12 +116,12 @@ def _why(event: Event, most: int) -> str:
 def rows(history: Iterable[Event]) -> Iterator[tuple[object, ...]]:
     """A line for each event, under HEADINGS."""
     for told in tell(history):
-        event, actor = told.event, told.event["actor"]
+        event = told.event
         yield (
             str(event["version"]),
             output.clock(event["time"]),
             events.name(event),
-            " ".join(part for part in (actor["type"], actor["id"]) if part),
+            events.actor(event),
             _number(told.attempt),
             _number(told.token),
             _duration(told.waited_seconds),

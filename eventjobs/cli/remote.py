@@ -40,8 +40,11 @@ START_SECONDS = 3.0
 PAUSE_SECONDS = 0.1
 
 
-URL_HINT = f"--url should be the address of the coordinator itself, such as {URL_DEFAULT}"
-"""For a path that the coordinator does not have: the commands ask for none that it does not."""
+HINTS = {
+    "not_found": f"; --url should be the address of the coordinator itself, such as {URL_DEFAULT}",
+    "job_not_found": "; a job that was retired is in the log alone: `eventjobs history ID --data DIR` tells of it",
+}
+"""By the code of a refusal. The commands ask for no path that a coordinator does not have."""
 
 
 class Problem(exits.Refused):
@@ -49,8 +52,7 @@ class Problem(exits.Refused):
 
     def __init__(self, refusal: errors.Refused) -> None:
         known = f" (job {refusal.job.id})" if isinstance(refusal, errors.IdempotencyKeyReused) and refusal.job else ""
-        hint = f"; {URL_HINT}" if refusal.code == "not_found" else ""
-        super().__init__(f"{refusal}{known}{hint}")
+        super().__init__(f"{refusal}{known}{HINTS.get(refusal.code, '')}")
         self.code = refusal.code
 
 

@@ -36,7 +36,7 @@ def show(job_id: str, as_json: bool, remote: Remote) -> None:
         return
     job = documents.loads(job_text)
     history = list(histories.parsed(texts))
-    facts = _facts(job) | {"waiting": _waiting(job, remote)}
+    facts = _facts(job) | {"erased": _erased(history), "waiting": _waiting(job, remote)}
     console = output.console()
     console.print(Text.assemble((job["kind"], "bold"), f" {job['id']}  ", output.state(job["state"])), soft_wrap=True)
     print_columns(("", ""), [(Text(name, "dim"), value) for name, value in facts.items() if value])
@@ -66,6 +66,16 @@ def _facts(job: dict[str, Any]) -> dict[str, str | None]:
         "created": output.clock(job["created_at"]),
         "finished": output.clock(job["finished_at"]),
     }
+
+
+def _erased(history: list[dict[str, Any]]) -> str:
+    """Which contents are gone for good, by whom and when."""
+    return "; ".join(
+        f"{events.erased(event['data'])}, by {events.actor(event)} at {output.clock(event['time'])}: "
+        f"{events.reason(event['data'])}"
+        for event in history
+        if event["type"] == "contents_erased"
+    )
 
 
 def _waiting(job: dict[str, Any], remote: Remote) -> str | None:

@@ -6,15 +6,10 @@ from typing import Any
 
 import click
 
-from eventjobs.cli import documents, options, output
+from eventjobs.cli import documents, events, options, output
 from eventjobs.cli.remote import Remote, job_path, with_remote
 
 Why = dict[str, Any]
-DEATHS = {
-    "attempts_exhausted": "its attempts were used up",
-    "not_retryable": "the worker said that a retry is of no use",
-    "lease_expired": "its last lease ran out",
-}
 SHOWN_MAX = 5
 """Workers and queues that a sentence names; --json has more."""
 
@@ -46,7 +41,8 @@ def sentence(found: Why) -> str:
                 f"in {_until(found, 'run_at')}"
             )
         case "nobody_asks":
-            return f"{start}no worker asked for queue {found['queue']} and kind {found['kind']} {_since(found)}"
+            wanted = f"queue {found['queue']} and kind {found['kind']}"
+            return f"{start}no worker asked this coordinator for {wanted} {_since(found)}"
         case "behind_others":
             return f"{start}{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
         case "next":
@@ -56,16 +52,25 @@ def sentence(found: Why) -> str:
                 f"{start}worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
                 f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
             )
-        case "dead":
-            ended = f"{start}given up at {output.clock(found['finished_at'])}, as {DEATHS[found['death_cause']]}"
-            return ended + _erased(found["erased"])
-    return f"{start}since {output.clock(found['finished_at'])}" + _erased(found["erased"])
+    return start + "; ".join([_ended(found), *map(_erased, found["erasures"])])
 
 
-def _erased(names: list[str]) -> str:
-    if not names:
-        return ""
-    return f"; erased for good: {', '.join(names)}"
+def _ended(found: Why) -> str:
+    """Who ended the job, when, and why."""
+    event = found["ended"]
+    who, when = events.actor(event), output.clock(event["time"])
+    match event["type"]:
+        case "job_died":
+            last = "" if found["error"] is None else f"; last error: {output.first_line(found['error'])}"
+            return f"given up at {when}, {events.cause(event['data'])}{last}"
+        case "job_canceled":
+            return f"{who} canceled it at {when}: {events.reason(event['data'])}"
+    return f"{who} completed it at {when} (attempt {found['attempts']} of {found['max_attempts']})"
+
+
+def _erased(event: Why) -> str:
+    what, when = events.erased(event["data"]), output.clock(event["time"])
+    return f"{events.actor(event)} erased {what} at {when}: {events.reason(event['data'])}"
 
 
 def _until(found: Why, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -103,23 +104,44 @@ def test_why_a_job_is_not_running_in_a_sentence(coordinator: CoordinatorProcess,
     job_id = post(coordinator, "/jobs", {"kind": "email", "queue": "mail", "max_attempts": 1})["id"]
     later = post(coordinator, "/jobs", {"kind": "email", "delay_seconds": 3600})["id"]
     said = run("why", job_id).stdout
-    assert "is queued: no worker asked for queue mail and kind email" in said and "nor for any other" in said
+    assert (
+        "is queued: no worker asked this coordinator for queue mail and kind email" in said
+        and "nor for any other" in said
+    )
     assert "is queued: scheduled for " in run("why", later).stdout
     post(coordinator, "/lease", {"worker": "w-9", "queues": ["other"], "kinds": ["a", "b"]})
     assert "asked was for queues other and kinds a, b (worker w-9)" in run("why", job_id).stdout
     post(coordinator, "/lease", {"worker": "w-1", "kinds": ["nothing", "email"], "queues": ["mail"]})
     assert "worker w-1 has it until " in run("why", job_id).stdout
     assert "(attempt 1 of 1, token 1)" in run("why", job_id).stdout
-    first, second, third = (post(coordinator, "/jobs", {"kind": "email", "queue": "mail"})["id"] for _ in range(3))
+    first, second, third = (
+        post(coordinator, "/jobs", {"kind": "email", "queue": "mail", "payload": 1})["id"] for _ in range(3)
+    )
     assert "it is the next for those who ask; last asked: w-1 " in run("why", first).stdout
     assert "1 job is (1 email in mail) before it" in run("why", second).stdout
     assert "2 jobs are (2 email in mail) before it" in run("why", third).stdout
     post(coordinator, f"/jobs/{job_id}/fail", {"token": 1, "error": "boom"})
-    assert "is dead: given up at " in run("why", job_id).stdout and "used up" in run("why", job_id).stdout
+    said = run("why", job_id).stdout
+    assert "is dead: given up at " in said and ", no attempts are left; last error: Error: boom" in said
     post(coordinator, "/lease", {"worker": "w-1", "queues": ["mail"]})
     post(coordinator, f"/jobs/{first}/fail", {"token": 1, "error": "boom", "retry_in_seconds": 600})
     assert "attempt 1 of 5 failed with Error: boom; the next is not before " in run("why", first).stdout
-    run("cancel", second)
-    assert "is canceled: since " in run("why", second).stdout
+    run("cancel", second, "--reason", "the guest left", "--actor", "anna")
+    assert re.search(r"is canceled: operator anna canceled it at 20.*: the guest left$", run("why", second).stdout)
+    run("erase", second, "--actor", "bert", "--reason", "asked for")
+    said = run("why", second).stdout
+    assert re.search(r"the guest left; operator bert erased payload at 20.*: asked for$", said)
+    assert re.search(
+        r"erased  *payload, by operator bert at 20.*: asked for$", run("show", second).stdout, re.MULTILINE
+    )
     assert orjson.loads(run("why", second, "--json").stdout)["reason"] == "canceled"
-    run("why", ABSENT, code=exits.REFUSED)
+    post(coordinator, "/lease", {"worker": "w-1", "queues": ["mail"]})
+    post(coordinator, f"/jobs/{third}/complete", {"token": 1})
+    assert re.search(r"is succeeded: worker w-1 completed it at 20.* \(attempt 1 of 5\)$", run("why", third).stdout)
+
+
+def test_a_job_that_is_not_there_may_be_in_the_log(run: Run) -> None:
+    """Whoever looks for it by the coordinator is told where a retired job is found."""
+    for command in ("why", "show", "history"):
+        said = run(command, ABSENT, code=exits.REFUSED).stderr
+        assert "job_not_found" in said and "`eventjobs history ID --data DIR` tells of it" in said

@@ -128,8 +128,28 @@ async def test_why_a_job_is_not_running(api):
     await api.call("POST", f"/jobs/{job['id']}/fail", {"token": 2, "error": "no"})
     found = await reason(api, job)
     assert (found["reason"], found["death_cause"]) == ("dead", "attempts_exhausted")
-    await api.call("POST", f"/jobs/{later['id']}/cancel", {})
-    assert (await reason(api, later))["reason"] == "canceled"
+    assert (found["ended"]["type"], found["ended"]["actor"]) == ("job_died", {"type": "worker", "id": "w"})
+    await api.call("POST", f"/jobs/{later['id']}/cancel", {"reason": "enough"})
+    found = await reason(api, later)
+    assert (found["reason"], found["ended"]["data"], found["erasures"]) == ("canceled", {"reason": "enough"}, [])
+
+
+async def test_who_ended_a_job_and_who_erased_what(api):
+    """Its last end, whatever came after it; of a job that goes on, nothing."""
+    job = await api.enqueue(payload=None, max_attempts=1)
+    assert ((await reason(api, job))["ended"], (await reason(api, job))["erasures"]) == (None, [])
+    for token in (1, 2):
+        await api.lease()
+        await api.call("POST", f"/jobs/{job['id']}/fail", {"token": token, "error": "no"})
+        if token == 1:
+            await api.call("POST", f"/jobs/{job['id']}/erase", {"reason": "first"})
+            assert [each["data"]["reason"] for each in (await reason(api, job))["erasures"]] == ["first"]
+            await api.call("POST", f"/jobs/{job['id']}/requeue", {})
+            assert (await reason(api, job))["ended"] is None
+    await api.call("POST", f"/jobs/{job['id']}/erase", {"reason": "second"})
+    found = await reason(api, job)
+    assert (found["ended"]["type"], found["ended"]["data"]["token"]) == ("job_died", 2)
+    assert [each["data"]["reason"] for each in found["erasures"]] == ["second"]
 
 
 async def test_no_more_than_ten_thousand_are_counted(api, monkeypatch):

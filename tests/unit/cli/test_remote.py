@@ -70,11 +70,14 @@ def test_a_broken_connection_is_not_tried_again(closed: socket.socket, monkeypat
 
 
 def test_a_path_that_is_not_there_hints_at_the_url() -> None:
-    """The commands ask for paths that every coordinator has; for a job that is not there nothing is hinted."""
+    """The commands ask for paths that every coordinator has; a job that is not there may have been retired."""
     absent = Problem(refusal(answers.Problem(code="not_found", status=404, detail="there is nothing at /foo/stats")))
     assert absent.message == (
         "not_found: there is nothing at /foo/stats; "
         "--url should be the address of the coordinator itself, such as http://127.0.0.1:8484"
     )
     job = Problem(refusal(answers.Problem(code="job_not_found", status=404, detail="there is no job x")))
-    assert job.message == "job_not_found: there is no job x"
+    assert job.message == (
+        "job_not_found: there is no job x; "
+        "a job that was retired is in the log alone: `eventjobs history ID --data DIR` tells of it"
+    )
