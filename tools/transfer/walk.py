@@ -93,7 +93,10 @@ class ExportWalk:
             self._line += 1
             if not line.endswith(b"\n"):
                 too_long = len(line) == LINE_BYTES_MAX
-                self._fault("line_damaged", "is too long" if too_long else "is cut off: the export has no end")
+                if too_long:
+                    self._fault("line_damaged", "is too long")
+                else:
+                    self._cut_off(f"the export breaks off in line {self._line}")
                 return
             try:
                 said = parse(line[:-1])
@@ -107,7 +110,16 @@ class ExportWalk:
                     self._fault("line_misplaced", "the export goes on after its end")
                 return
             yield said
-        self._check.fault("export_cut", f"the export breaks off after line {self._line}: it was cut off")
+        self._cut_off(f"the export breaks off after line {self._line}")
+
+    def _cut_off(self, where: str) -> None:
+        """Tell of what is lost at the end, and where that begins: how many records there were, the first line says."""
+        there = self.header.head.size
+        if self.size < there:
+            text = f"{there - self.size:,} of the {there:,} records that the first line speaks of are lost"
+            self._check.fault("export_cut", f"{where}: it was cut off, and {text}", self.size + 1)
+        else:
+            self._check.fault("export_cut", f"{where}: it was cut off, and its last line is lost")
 
     def _fault(self, sort: str, text: str) -> None:
         self._check.fault(sort, f"line {self._line}: {text}")

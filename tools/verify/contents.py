@@ -106,7 +106,9 @@ class ContentWalk:
         while self._row is not None:
             self._stray()
         if not whole and any(any(places) for places in self._absent.values()):
-            self._check.leave("contents that are not there may be erased, as records could not be read")
+            self._check.leave(
+                "contents that are not there may be erased, by records that are lost or could not be read"
+            )
             self._absent.clear()
         for position, name in sorted((place, name) for name, places in self._absent.items() for place in places):
             self._missing += 1

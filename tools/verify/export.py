@@ -56,7 +56,7 @@ def verify_export(
     else:
         _fold(walk, each, records, check("events"), check("contents"), take)
     records.facts = counted(walk.size, "record")
-    tree_walk.finish(walk)
+    report.said += tree_walk.finish(walk)
     if kept is not None:
         tree_walk.hold_against_kept(kept)
     report.tell_what_is_before()
@@ -86,8 +86,9 @@ def _fold(
         except StorageFull as error:
             events.leave(str(error))
             return
-    content_walk.finish(fold.complete)
-    if walk.end is not None and fold.complete and fold.last_time != walk.end.time:
+    whole = fold.complete and walk.end is not None and walk.end.size == walk.size
+    content_walk.finish(whole)
+    if whole and fold.last_time != walk.end.time:
         records.fault("head_wrong", "the time in the last line is not that of the newest record")
     read = counted(fold.records - fold.unread, "event")
     events.facts = f"{read} of {counted(fold.followed + len(fold.lost), 'job')} held against what could happen then"
@@ -154,17 +155,27 @@ class ExportTree:
                 tail = leaves[: size - begin]
                 self._roots[size] = self._records.root(tail), self._blocks.root(tail)
 
-    def finish(self, walk: ExportWalk) -> None:
-        """Hold the whole against the last line, and its beginning against the first."""
+    def finish(self, walk: ExportWalk) -> list[str]:
+        """Hold the whole against the last line, and its beginning against the first. Gives what can still be said."""
         if walk.end is None:
             self._check.leave("the export has no end, so nothing says what the root has to be")
         elif walk.end.size != self._size:
             text = f"there are {counted(self._size, 'record')}, but the last line says {walk.end.size:,}"
-            self._check.fault("log_cut" if self._size < walk.end.size else "log_prolonged", text)
+            shorter = self._size < walk.end.size
+            place = min(self._size, walk.end.size) + 1
+            self._check.fault("log_cut" if shorter else "log_prolonged", text, place)
         else:
             self._hold(walk.end.root)
-        if walk.end is not None and self._first_head.root not in self._roots.get(self._first_head.size, ()):
+        if self._size < self._first_head.size:
+            if walk.end is not None and walk.end.size < self._first_head.size:
+                self._check.fault("head_wrong", "the first line's head stands for more records than the last line's")
+            return []
+        if self._first_head.root not in self._roots.get(self._first_head.size, ()):
             self._check.fault("head_wrong", "the first line's head is not that of the first records")
+        elif walk.end is None and self._first_head.root == self._roots[self._first_head.size][0]:
+            first = counted(self._first_head.size, "record")
+            return [f"The first {first} are, byte for byte, those that the head in the first line stands for."]
+        return []
 
     def _hold(self, root: bytes) -> None:
         if self._records.root(self._tail) == root:

@@ -119,7 +119,7 @@ def test_an_export_is_found_sound(data, file):
     assert "cut off" in fault(verified(file, Head(size + 1, bytes(32)), quick=True))
 
 
-def verified(file: Path, kept: Head, quick: bool) -> Report:
+def verified(file: Path, kept: Head | None = None, quick: bool = False) -> Report:
     """What verify finds."""
     return verify(file, kept, quick, lambda what, done, total: None)
 
@@ -192,6 +192,33 @@ def test_one_that_was_cut_off_is_refused(exported, tmp_path):
     ]
     for cut in cuts:
         assert refused(tmp_path, exported[:cut])
+
+
+def test_the_place_of_a_cut_is_the_first_bad_record(exported, file):
+    """Not the records whose contents were erased later on: what says so may be among what is lost."""
+    chance, size = random.Random(13), size_of(file)
+    for cut in (*(chance.randrange(2_000, len(exported)) for _ in range(6)), exported.index(b'{"end"')):
+        file.write_bytes(exported[:cut])
+        left = sum(line.startswith(b'{"position"') and line.endswith(b"\n") for line in exported[:cut].splitlines(True))
+        report = verified(file)
+        assert [check.name for check in report.checks if check.faults] == ["records"]
+        assert report.first_bad == (left + 1 if left < size else None)
+        if left < size:
+            assert f"{size - left:,} of the {size:,} records that the first line speaks of are lost" in str(report)
+            assert f"Before position {left + 1:,} every record passes every check that was made." in report.said
+        else:
+            told = f"The first {size:,} records are, byte for byte, those that the head in the first line stands for."
+            assert report.said == [told]
+
+
+def test_an_end_whose_log_was_cut_out_before_it(exported, file):
+    """The last line knows how many there were: the first one that is missing is named."""
+    lines, size = exported.splitlines(True), size_of(file)
+    places = [place for place, line in enumerate(lines) if line.startswith(b'{"position"')]
+    file.write_bytes(b"".join([*lines[: places[-5]], lines[-1]]))
+    report = verified(file)
+    assert report.first_bad == size - 4
+    assert [check.name for check in report.checks if check.faults] == ["tree"]
 
 
 def test_any_bit_that_turned_is_found(exported, tmp_path):
