@@ -10,52 +10,79 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from attrs import frozen
+
+from eventjobs.store.contract import StoreError
 from eventjobs.store.flushing import flush
 
+PARTIAL = ".partial"
+"""What the name of a file ends with until it is whole."""
 
-class NotWritten(Exception):
+
+class NotWritten(StoreError):
     """The file was not written; whatever was there is as it was. The text says why."""
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose bytes appear under the path, on disk, when the block ends without an error.
+@frozen
+class NewFile:
+    """A file that does not have its name yet: where it lies until then, and a stream to write it by."""
 
-    Until then they lie beside it, under `.NAME.part`; what a killed run left there is written over. Raises NotWritten
+    path: Path
+    stream: BinaryIO
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[NewFile]:
+    """A file that gets its name, on disk, when the block ends without an error; else it is removed.
+
+    Until then it lies beside it, under `NAME.partial`; what a killed run left there is written over. Raises NotWritten
     when there is a file already, when another run writes it, and when the disk is full or fails.
     """
-    if path.exists() or path.is_symlink():
-        raise NotWritten(f"{path} is there already; it is not written over")
-    part = path.with_name(f".{path.name}.part")
-    try:
-        stream = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "wb")
-    except OSError as error:
-        raise NotWritten(f"{path} cannot be written: {error.strerror}") from error
-    with stream:
+    refuse_existing(target)
+    path = target.with_name(target.name + PARTIAL)
+    with _told(target), path.open("ab") as stream:
+        _lock(path, stream)
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise NotWritten(f"{path} is being written by another run") from error
-        try:
-            yield from _written(stream, part, path)
+            stream.truncate(0)
+            yield NewFile(path, stream)
+            stream.flush()
+            give_name(path, target)
         except BaseException:
             stream.raw.close()  # what is still in the buffer is of no use, and may not find room
-            part.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise
 
 
-def _written(stream: BinaryIO, part: Path, path: Path) -> Iterator[BinaryIO]:
+def _lock(path: Path, stream: BinaryIO) -> None:
     try:
-        stream.truncate(0)
-        yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
-        os.link(part, path)  # unlike a rename it fails where a file has appeared meanwhile
-        part.unlink()
-        flush(path.parent)
-    except FileExistsError as error:
-        raise NotWritten(f"{path} is there already; it is not written over") from error
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise NotWritten(f"{path} is being written by another process") from error
+    if not path.exists() or not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
+        raise NotWritten(f"{path} was just finished by another process")
+
+
+@contextmanager
+def _told(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "the disk is full" if full else error.strerror
-        raise NotWritten(f"{path} cannot be written: {reason}") from error
+        where = "" if error.filename is None else f" ({error.filename})"
+        raise NotWritten(
+            f"{target} cannot be written: {'the disk is full' if full else error.strerror}{where}"
+        ) from error
+
+
+def refuse_existing(target: Path) -> None:
+    """Raise NotWritten when there is something of that name."""
+    if os.path.lexists(target):
+        raise NotWritten(f"{target} is there already, and nothing is written over; name another file")
+
+
+def give_name(path: Path, target: Path) -> None:
+    """Put a file that is whole on disk, then in its place. Raises NotWritten when something is there by now."""
+    flush(path)
+    refuse_existing(target)
+    path.rename(target)
+    flush(target.parent)

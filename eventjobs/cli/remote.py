@@ -167,7 +167,7 @@ def with_actor(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_operator(command: Callable[..., None]) -> Callable[..., None]:
     """The same for what cannot be undone: the log keeps who it was at which machine."""
-    return _with_actor(command, _user_at_host, "USER@HOST")
+    return _with_actor(command, user_at_host, "USER@HOST")
 
 
 def _with_actor(
@@ -183,7 +183,8 @@ def _with_actor(
     return asking
 
 
-def _user_at_host() -> str:
+def user_at_host() -> str:
+    """Who runs this, and at which machine, as the log names an operator."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in a container

@@ -8,28 +8,42 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 import orjson
 
+from eventjobs.api.faults import Unfit
+from eventjobs.api.values import printable_ascii
 from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits, options, output
 from eventjobs.cli.progress import progress_bars
-from eventjobs.cli.remote import Remote
+from eventjobs.cli.remote import user_at_host
+from eventjobs.domain.commands import Actor, ActorType
+from eventjobs.domain.limits import ACTOR_LENGTH_MAX
 from eventjobs.domain.points import Point
-from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.contract import StoreError
-from eventjobs.store.lmdb.snapshot import compact_copy, data_file
-from eventjobs.store.lmdb.unsealing import unseal_into
-from eventjobs.tools.backup.restore import restore
-from eventjobs.tools.backup.verified import Damaged, Whole, give_name, partial_file, verified
+from eventjobs.tools.backup.copying import copy_directory, copy_from_coordinator
+from eventjobs.tools.backup.restore import Restored, restore
+from eventjobs.tools.backup.verified import Damaged, Whole, verified
+from eventjobs.tools.newfile import new_file
 from eventjobs.tools.points import POINT
 from eventjobs.tools.verify.report import counted, path_text
-from eventjobs.tools.verify.verify import Progress
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 QUICK = click.option("--quick", is_flag=True, help="Verify the records' checksums and the tree over them alone.")
+
+
+class _Operator(click.ParamType):
+    """The name of an operator, as the log keeps it."""
+
+    name = "name"
+    _checked = staticmethod(printable_ascii(ACTOR_LENGTH_MAX))
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Actor:
+        try:
+            return Actor(ActorType.OPERATOR, self._checked(value))
+        except Unfit as unfit:
+            self.fail(str(unfit), param, ctx)
 
 
 @click.command(name="backup", short_help="Copy a whole store into a file, while it is at work, and verify it.")
@@ -54,37 +68,16 @@ def backup(target: Path, url: str, data: Path | None, quick: bool, as_json: bool
     coordinator answers.
     """
     begun = time.monotonic()
-    with _failures_told(), progress_bars() as progress, partial_file(target) as (path, stream):
-        said = None
+    with _failures_told(), progress_bars() as progress, new_file(target) as file:
         if data is not None:
-            progress("copy", 0, 0)
-            source = data_file(data)
-            compact_copy(source, stream)
-            archive = Archive(source.with_name(ARCHIVE_DIRECTORY))
-            unseal_into(path, archive, lambda done, total: progress("archive", done, total))
+            copy_directory(data, file.path, progress)
+            whole = verified(file.path, quick, progress, "the store")
         else:
-            said = _fetch(url, stream, progress)
-        whole = verified(path, quick, progress, "the store")
-        if said is not None and said != (str(whole.head.size), base64.b64encode(whole.head.root).decode()):
-            raise Damaged(f"{target} is damaged: it is not the log that the coordinator said it would send")
-        give_name(path, target)
+            said = copy_from_coordinator(url, file.path, progress)
+            whole = verified(file.path, quick, progress, "the store")
+            if said != (str(whole.head.size), base64.b64encode(whole.head.root).decode()):
+                raise Damaged(f"{target} is damaged: it is not the log that the coordinator said it would send")
     _tell("backed up", "to", Whole(target, whole.bytes, whole.head), quick, time.monotonic() - begun, as_json)
-
-
-def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, str | None]:
-    """Write what the coordinator sends into the file; the size and the root that it announced."""
-    done = 0
-
-    def write(piece: bytes) -> None:
-        nonlocal done
-        stream.write(piece)
-        done += len(piece)
-        progress("copy", done, 0)
-
-    with Remote(url) as remote:
-        headers = remote.download("/backup", write)
-    stream.flush()
-    return headers.get("Eventjobs-Log-Size"), headers.get("Eventjobs-Log-Root")
 
 
 @click.command(name="restore", short_help="Make a data directory of a backup, up to any point of it.")
@@ -96,21 +89,29 @@ def _fetch(url: str, stream: BinaryIO, progress: Progress) -> tuple[str | None, 
     metavar="POINT",
     help="Leave out what came after this position, or after this time (2026-11-30T12:00:00Z).",
 )
+@options.setting(
+    "--actor", type=_Operator(), metavar="NAME", help="Who restores, for the log; USER@HOST when left out."
+)
 @QUICK
 @options.json_option
-def restore_command(file: Path, data: Path, until: Point | None, quick: bool, as_json: bool) -> None:
+def restore_command(
+    file: Path, data: Path, until: Point | None, actor: Actor | None, quick: bool, as_json: bool
+) -> None:
     """Make a data directory of a backup, up to any point of it.
 
     BACKUP is a file that `eventjobs backup` made, or the directory of a store that nobody has open. It is verified, and
     not changed. With --until the records up to that point keep their positions and hashes, and everything else is made
-    anew from them; nothing of what came later is there.
+    anew from them; nothing of what came later is there. What was erased later does not come back: new records say so,
+    and such a job that had not ended at that point is canceled.
 
     The exit code is 0 when it is done, 1 when the backup is damaged, and 2 when it could not be done.
     """
     begun = time.monotonic()
     with _failures_told(), progress_bars() as progress:
-        whole = restore(file, data, until, quick, progress)
-    _tell("restored", "into", Whole(data, whole.bytes, whole.head), quick, time.monotonic() - begun, as_json)
+        who = Actor(ActorType.OPERATOR, user_at_host()) if actor is None else actor
+        restored = restore(file, data, until, quick, who, progress)
+    whole = Whole(data, restored.whole.bytes, restored.whole.head)
+    _tell("restored", "into", whole, quick, time.monotonic() - begun, as_json, restored)
 
 
 @contextmanager
@@ -127,7 +128,9 @@ def _failures_told() -> Iterator[None]:
         raise exits.CannotCheck(f"it cannot be written{where}: {error.strerror or error}") from error
 
 
-def _tell(did: str, where: str, whole: Whole, quick: bool, seconds: float, as_json: bool) -> None:
+def _tell(
+    did: str, where: str, whole: Whole, quick: bool, seconds: float, as_json: bool, restored: Restored | None = None
+) -> None:
     head, root = whole.head, base64.b64encode(whole.head.root).decode()
     if as_json:
         document = {
@@ -139,6 +142,8 @@ def _tell(did: str, where: str, whole: Whole, quick: bool, seconds: float, as_js
             "verified": "quick" if quick else "full",
             "seconds": round(seconds, 3),
         }
+        if restored is not None:
+            document |= {"records": restored.records, "erased_jobs": restored.erased_jobs}
         output.print_json(orjson.dumps(document))
         return
     upto = f" up to {time_text(head.time)}" if head.size else ""
@@ -148,3 +153,8 @@ def _tell(did: str, where: str, whole: Whole, quick: bool, seconds: float, as_js
     console.print(output.text(what, "green"), soft_wrap=True)
     console.print(output.text(f"{whole.bytes:,} bytes, {how}, in {output.duration(seconds)}"), soft_wrap=True)
     console.print(output.text(f"root {root}"), soft_wrap=True)
+    if restored is not None and restored.erased_jobs:
+        added = counted(head.size - restored.records, "record")
+        jobs = counted(restored.erased_jobs, "job")
+        said = f"{added} after position {restored.records:,} say that the contents of {jobs} were erased since"
+        console.print(output.text(said, "yellow"), soft_wrap=True)

@@ -1,19 +1,13 @@
-"""What a backup and a restore have in common: nothing gets its name before it was verified and is on disk."""
+"""What a backup and a restore have in common: nothing gets its name before it was verified."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from attrs import frozen
 
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import StoreError
-from eventjobs.store.flushing import flush
 from eventjobs.store.indexes import INDEXES
 from eventjobs.tools.source import SourceHead, open_source
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
@@ -58,40 +52,3 @@ def _faults(document: Document) -> str:
     texts = [fault["text"] for check in document["checks"] for fault in check["faults"]]
     more = len(texts) - FAULTS_SHOWN
     return "; ".join(texts[:FAULTS_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")
-
-
-@contextmanager
-def partial_file(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A file beside the one that is to be, open for writing. It is removed at the end if it is still there.
-
-    What an interrupted run left is used again. Raises StoreError when the target is there, or another run is at it.
-    """
-    refuse_existing(target)
-    path = target.with_name(f"{target.name}.partial")
-    with path.open("ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{path} is being written by another process") from error
-        if not path.exists() or not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
-            raise StoreError(f"{path} was just finished by another process")
-        try:
-            stream.truncate(0)
-            yield path, stream
-        finally:
-            if path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat()):
-                path.unlink()
-
-
-def refuse_existing(target: Path) -> None:
-    """Raise StoreError when there is something of that name."""
-    if os.path.lexists(target):
-        raise StoreError(f"{target} is there already, and nothing is written over; name another file")
-
-
-def give_name(path: Path, target: Path) -> None:
-    """Put a file that is whole on disk, then in its place."""
-    flush(path)
-    refuse_existing(target)
-    path.rename(target)
-    flush(target.parent)

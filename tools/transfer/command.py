@@ -18,7 +18,7 @@ from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.newfile import NotWritten, new_file
-from eventjobs.tools.newstore import NewStore, TargetInUse
+from eventjobs.tools.newstore import TargetInUse, new_store
 from eventjobs.tools.source import open_source
 from eventjobs.tools.transfer.export import Exported, export
 from eventjobs.tools.transfer.importing import Target, import_export
@@ -52,8 +52,6 @@ def export_command(place: Path | Database, out: Path, origin: str | None, as_jso
     try:
         with open_source(place) as source, _output(out) as stream, progress_bars() as progress:
             exported = export(source, name, stream, progress)
-    except NotWritten as error:
-        raise exits.Refused(str(error)) if out.exists() else exits.CannotCheck(str(error)) from error
     except Corrupt as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
@@ -64,8 +62,8 @@ def export_command(place: Path | Database, out: Path, origin: str | None, as_jso
 @contextmanager
 def _output(out: Path) -> Iterator[BinaryIO]:
     if str(out) != STANDARD:
-        with new_file(out) as stream:
-            yield stream
+        with new_file(out) as file:
+            yield file.stream
         return
     try:
         yield sys.stdout.buffer
@@ -101,8 +99,10 @@ def import_command(file: Path, place: Path | Database, as_json: bool) -> None:
     try:
         with _input(file) as stream, _new_store(place) as target, progress_bars() as progress:
             report = import_export(stream, path_text(file), target, progress)
-    except (NotAnExport, Corrupt, TargetInUse) as error:
-        raise exits.Refused(f"{file}: {error}" if isinstance(error, NotAnExport) else str(error)) from error
+    except NotAnExport as error:
+        raise exits.CannotCheck(f"{file}: {error}") from error
+    except Corrupt as error:
+        raise exits.Refused(str(error)) from error
     except (StoreError, OSError) as error:
         raise exits.CannotCheck(str(error)) from error
     document = report.document()
@@ -119,7 +119,7 @@ def import_command(file: Path, place: Path | Database, as_json: bool) -> None:
 
 
 def _new_store(place: Path | Database) -> AbstractContextManager[Target]:
-    return place.fill(TargetInUse) if isinstance(place, Database) else NewStore(place)
+    return place.fill(TargetInUse) if isinstance(place, Database) else new_store(place)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Going through an export, in blocks of 256 records. Whatever is not as it has to be is told with its line."""
+"""Going through an export, in blocks of 256 records, or in parts of one where its contents are large.
+
+Whatever is not as it has to be is told with its line.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from eventjobs.tools.entries import Entry, SourceHead
 from eventjobs.tools.transfer.lines import BLOCK, LINE_BYTES_MAX, BlockRoot, ContentLine, Header, parse, parse_header
 from eventjobs.tools.verify.report import Check
 from eventjobs.tools.verify.walk import Block
+
+PART_BYTES = 8 << 20
+"""A part of a block ends with the record whose content reaches this, so that not more is in memory."""
 
 
 @define
@@ -29,7 +35,10 @@ class LineCheck(Check):
 
 @frozen
 class ExportBlock:
-    """Up to 256 records with their contents, and the root over them as the export has it, if it has."""
+    """Up to 256 records with their contents: a block, or the next part of one.
+
+    With the last record of a block comes the root over all of it as the export has it, if it has.
+    """
 
     records: Block
     entries: list[Entry]
@@ -51,20 +60,21 @@ class ExportWalk:
         self.header: Header = parse_header(stream.readline(LINE_BYTES_MAX))
 
     def blocks(self) -> Iterator[ExportBlock]:
-        """The blocks in order, each of 256 records but the last."""
+        """The blocks in order, each of 256 records but the last; one with large contents comes in parts."""
         entries: list[Entry] = []
-        root = None
+        root, size = None, 0
         for said in self._said():
             if isinstance(said, bytes):
-                if len(entries) == BLOCK:
+                if entries and (self.size % BLOCK == 0 or size >= PART_BYTES):
                     yield self._block(entries, root)
-                    entries, root = [], None
+                    entries, root, size = [], None, 0
                 self.size += 1
                 self.lines[self.size] = self._line
                 entries.append(Entry(self.size, said, None))
             elif isinstance(said, ContentLine):
                 self._take_content(said, entries)
-            elif len(entries) == BLOCK and said.last == self.size and root is None:
+                size += len(said.content.text)
+            elif entries and self.size % BLOCK == 0 and said.last == self.size and root is None:
                 root = said.root
             else:
                 self._fault("line_misplaced", "the root of a block is not where it belongs")
@@ -74,7 +84,7 @@ class ExportWalk:
     def _block(self, entries: list[Entry], root: bytes | None) -> ExportBlock:
         texts = [entry.text for entry in entries]
         block = Block(entries[0].position, texts, [leaf_hash(text) for text in texts])
-        if len(entries) == BLOCK and root is None:
+        if block.last % BLOCK == 0 and root is None:
             self._check.fault("line_missing", f"the root over the block up to position {block.last} is missing")
         found = ExportBlock(block, entries, root)
         for position in [each for each in self.lines if each < block.first]:

@@ -134,16 +134,16 @@ class ExportTree:
         self._note(0, [])
 
     def add(self, block: ExportBlock) -> None:
-        """The next block. Only the last one may have fewer than 256 records."""
-        leaves = block.records.leaves
-        self._note(self._size, leaves)
-        self._size += len(leaves)
-        if len(leaves) < BLOCK:
-            self._tail = leaves
+        """The next block, or part of one. Only the last one may have fewer than 256 records in all."""
+        self._tail += block.records.leaves
+        self._size += len(block.records.leaves)
+        begin = self._size - len(self._tail)
+        self._note(begin, self._tail)
+        if len(self._tail) < BLOCK:
             return
-        root = complete_root(leaves)
+        root, self._tail = complete_root(self._tail), []
         if block.root is not None and block.root != root:
-            self._suspects.append(block.records.first)
+            self._suspects.append(begin + 1)
         self._records.add(root)
         self._blocks.add(root if block.root is None else block.root)
         self._note(self._size, [])

@@ -12,12 +12,12 @@ import lmdb
 from attrs import frozen
 
 from eventjobs.store.archive import ARCHIVE_DIRECTORY
-from eventjobs.store.contract import Corrupt, StorageFull, StoreError
+from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.flushing import flush
+from eventjobs.store.lmdb.anew import write_anew
 from eventjobs.store.lmdb.guards import DirectoryLock
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.snapshot import HEADROOM_BYTES, ROWS_BETWEEN, Snapshot, data_file, structural_faults
-from eventjobs.store.lmdb.space import no_space_left
 from eventjobs.store.lmdb.tables import MAX_DATABASES
 
 PARTIAL_FILE = "data.mdb.partial"
@@ -33,9 +33,10 @@ class Compacted:
 
 
 def compact(directory: Path, progress: Callable[[int, int], None]) -> Compacted:
-    """Write the store of a directory anew without free pages, compare it row by row, and put it in its place.
+    """Write the store of a directory anew, row by row, compare both, and put the new file in the place of the old.
 
-    Until the very end the file that was there is untouched. `progress` is told of rows that were compared, and of all.
+    Until the very end the file that was there is untouched. `progress` is told of rows that were written, then of those
+    that were compared, and of all.
     Raises AlreadyOpen beside a coordinator, NoStore, Corrupt for a damaged store, StorageFull.
     """
     file = data_file(directory)
@@ -46,7 +47,7 @@ def compact(directory: Path, progress: Callable[[int, int], None]) -> Compacted:
     partial = directory / PARTIAL_FILE
     try:
         before = file.stat().st_size
-        _write(file, partial)
+        _write(file, partial, progress)
         _compare(file, partial, progress)
         after = partial.stat().st_size
         partial.replace(file)
@@ -58,17 +59,14 @@ def compact(directory: Path, progress: Callable[[int, int], None]) -> Compacted:
     return Compacted(before, after)
 
 
-def _write(file: Path, partial: Path) -> None:
+def _write(file: Path, partial: Path, progress: Callable[[int, int], None]) -> None:
+    partial.unlink(missing_ok=True)
     try:
-        with _opened(file) as (env, _), partial.open("wb") as stream:
-            env.copyfd(stream.fileno(), compact=True)
-            os.fsync(stream.fileno())
+        with _opened(file) as snapshot:
+            write_anew(snapshot, partial, progress)
+    except (lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
+        raise Corrupt(f"{file} is damaged: {error}") from error
     except (lmdb.Error, OSError) as error:
-        partial.unlink(missing_ok=True)
-        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
-            raise Corrupt(f"{file} is damaged: {error}") from error
-        if no_space_left(partial.parent):
-            raise StorageFull(f"there is no room for a second {file}; make room first") from error
         raise StoreError(f"{file} cannot be written anew: {error}") from error
 
 
@@ -76,7 +74,7 @@ def _compare(file: Path, partial: Path, progress: Callable[[int, int], None]) ->
     """Raise Corrupt unless both hold the same rows, and the new one is in order."""
     if faults := structural_faults(partial):
         raise Corrupt(f"{file} is damaged, and so is what was made of it: {faults[0]}")
-    with _opened(file) as (_, old), _opened(partial) as (_, new):
+    with _opened(file) as old, _opened(partial) as new:
         if old.names != new.names:
             raise Corrupt(f"{file} is damaged: its tables are not those of a copy")
         total, done = sum(map(old.count, old.names)), 0
@@ -92,12 +90,12 @@ def _compare(file: Path, partial: Path, progress: Callable[[int, int], None]) ->
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[tuple[lmdb.Environment, Snapshot]]:
+def _opened(file: Path) -> Iterator[Snapshot]:
     """A file that nobody writes, as the lock is ours."""
     size = file.stat().st_size + HEADROOM_BYTES
     options = {"readonly": True, "create": False, "lock": False, "max_dbs": 2 * MAX_DATABASES}
     try:
         with lmdb.open(os.fsencode(file), subdir=False, map_size=size, **options) as env, env.begin() as txn:
-            yield env, Snapshot(env, txn, file, file.with_name(ARCHIVE_DIRECTORY))
+            yield Snapshot(env, txn, file, file.with_name(ARCHIVE_DIRECTORY))
     except lmdb.InvalidError as error:
         raise StoreError(f"{file} is not a store of eventjobs: {error}") from error

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 import lmdb
 import lmdb.verify
@@ -109,11 +108,11 @@ def structural_faults(file: Path) -> list[str]:
 
 
 class Snapshot:
-    """One state of a store. Made by `open_snapshot`."""
+    """One state of a store, whose file is `file`. Made by `open_snapshot`."""
 
     def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction, file: Path, archive: Path) -> None:
         """`archive` is the directory of the archive, which is looked at when it is needed."""
-        self._env, self._txn, self._file = env, txn, file
+        self._env, self._txn, self.file = env, txn, file
         self._archive_directory = archive
         self.names = [name.decode("ascii", "replace") for name in self._main_keys()]
         for name in (META, LOG, CONTENTS):
@@ -141,11 +140,11 @@ class Snapshot:
     def _check_format(self) -> None:
         stored = self.stored(META, FORMAT_KEY)
         if stored is None:
-            raise NoStore(f"{self._file} is an LMDB file of another program: it has no format")
+            raise NoStore(f"{self.file} is an LMDB file of another program: it has no format")
         version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, META))
         if version > FORMAT_VERSION:
             raise NoStore(
-                f"{self._file} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
+                f"{self.file} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"
             )
 
     def reader(self, projections: Sequence[Projection] = ()) -> LmdbReader:
@@ -153,7 +152,7 @@ class Snapshot:
         try:
             return LmdbReader(Tables(self._env, projections, self._txn, self.archive, create=False), self._txn)
         except lmdb.NotFoundError as error:
-            raise NoStore(f"{self._file} lacks a database ({error}); start a coordinator on it once") from error
+            raise NoStore(f"{self.file} lacks a database ({error}); start a coordinator on it once") from error
 
     def log_size(self) -> int:
         """How many records there are, in the file and in the archive."""
@@ -197,7 +196,7 @@ class Snapshot:
                 return
             rows = iter(cursor)
             for row in rows:
-                release_pages(self._file.resolve())
+                release_pages(self.file.resolve())
                 yield row
                 yield from islice(rows, ROWS_BETWEEN - 1)
 
@@ -235,18 +234,6 @@ def copy_of(file: Path, target: Path) -> None:
             env.copyfd(stream.fileno())
     except (lmdb.Error, OSError) as error:
         raise NoStore(f"{file} cannot be copied to {target.parent}: {error}; TMPDIR names another place") from error
-
-
-def compact_copy(file: Path, stream: BinaryIO) -> None:
-    """Write the store of this file, of which a coordinator may be running, as of one moment and without free pages.
-
-    Raises StoreError when it cannot be done.
-    """
-    try:
-        with _environment(file) as env:
-            env.copyfd(stream.fileno(), compact=True)
-    except lmdb.Error as error:
-        raise StoreError(f"{file} cannot be copied: {error}") from error
 
 
 @contextmanager

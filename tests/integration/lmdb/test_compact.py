@@ -96,7 +96,7 @@ def test_a_copy_that_differs_is_not_put_in_place(filled, monkeypatch):
     file = filled.directory / "data.mdb"
     content = file.read_bytes()
 
-    def another(old, partial) -> None:
+    def another(old, partial, progress) -> None:
         partial.write_bytes(content)
         env = lmdb.open(str(partial), subdir=False, max_dbs=128, map_size=64 << 20, lock=False)
         with env, env.begin(write=True) as txn:
@@ -112,11 +112,11 @@ def test_a_full_disk(filled, monkeypatch):
     """Is told, and leaves the original."""
     content = (filled.directory / "data.mdb").read_bytes()
 
-    def full(descriptor: int) -> None:
+    def full(path: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("eventjobs.store.lmdb.compact.os.fsync", full)
-    monkeypatch.setattr("eventjobs.store.lmdb.compact.no_space_left", lambda directory: True)
+    monkeypatch.setattr("eventjobs.store.lmdb.anew.flush", full)
+    monkeypatch.setattr("eventjobs.store.lmdb.anew.no_space_left", lambda directory: True)
     with pytest.raises(StorageFull, match="make room"):
         compact(filled.directory, nothing)
     assert (filled.directory / "data.mdb").read_bytes() == content

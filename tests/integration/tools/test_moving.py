@@ -134,7 +134,7 @@ def test_a_coordinator_goes_on_where_the_other_stopped(tmp_path, postgres_url):
 def test_a_database_that_has_a_store_is_left_as_it_is(exported, postgres_url):
     """Also an empty one: it may be served."""
     open_database(postgres_url, READ_MODELS).close()
-    said = run("import", "-", "--store", postgres_url, given=exported, code=exits.REFUSED).output
+    said = run("import", "-", "--store", postgres_url, given=exported, code=exits.USAGE).output
     assert "has a store already" in said and "postgresql://" not in said
     assert orjson.loads(run("export", "--store", postgres_url).stdout_bytes.splitlines()[-1])["end"]["size"] == 0
 

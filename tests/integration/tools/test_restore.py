@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from eventjobs.domain.job import Job, State
 from eventjobs.domain.points import Point
 from eventjobs.projections import READ_MODELS
 from eventjobs.store import codec
@@ -17,12 +19,16 @@ from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb import open_engine
 from eventjobs.store.lmdb import snapshot as snapshots
 from eventjobs.store.lmdb import tables as lmdb_tables
-from eventjobs.store.lmdb.snapshot import compact_copy, open_snapshot
+from eventjobs.store.lmdb.anew import write_anew
+from eventjobs.store.lmdb.snapshot import open_snapshot
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
+from eventjobs.testing.past import JOBS, retain
 from eventjobs.tools.backup import restore as restoring
-from eventjobs.tools.backup.restore import WORK, restore
-from eventjobs.tools.backup.verified import Damaged, give_name, partial_file, verified
+from eventjobs.tools.backup.restore import restore
+from eventjobs.tools.backup.verified import Damaged, verified
+from eventjobs.tools.newfile import NotWritten, new_file
+from eventjobs.tools.newstore import WORK
 from eventjobs.tools.points import position_in
 from eventjobs.tools.source import open_source
 
@@ -38,7 +44,7 @@ def make(file: Path, directory: Path, until: Point | None = None, quick: bool = 
     """A restore that must leave the backup as it was."""
     before = file.read_bytes()
     try:
-        return restore(file, directory, until, quick, quiet)
+        return restore(file, directory, until, quick, b.OPERATOR_ACTOR, quiet).whole
     finally:
         assert file.read_bytes() == before
 
@@ -46,8 +52,8 @@ def make(file: Path, directory: Path, until: Point | None = None, quick: bool = 
 @pytest.fixture(scope="module")
 def template_backup(template, tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("backup") / "backup.mdb"
-    with file.open("wb") as stream:
-        compact_copy(template / "data.mdb", stream)
+    with open_snapshot(template) as snapshot:
+        write_anew(snapshot, file, lambda done, total: None)
     return file
 
 
@@ -122,7 +128,7 @@ def test_nothing_is_written_over(backup, data, tmp_path):
     with pytest.raises(StoreError, match="is not empty"):
         make(backup, data)
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
-    with pytest.raises(StoreError, match="is there already"), partial_file(backup):
+    with pytest.raises(StoreError, match="is there already"), new_file(backup):
         pass
 
 
@@ -172,7 +178,7 @@ def test_a_bad_backup_is_refused(backup, tmp_path, spoil, until):
 def test_a_missing_backup_is_refused(tmp_path):
     """With its name."""
     with pytest.raises(StoreError, match="missing.mdb does not exist"):
-        restore(tmp_path / "missing.mdb", tmp_path / "new", None, False, quiet)
+        restore(tmp_path / "missing.mdb", tmp_path / "new", None, False, b.OPERATOR_ACTOR, quiet)
     assert not (tmp_path / "new").exists()
 
 
@@ -195,12 +201,12 @@ def test_what_an_interrupted_restore_left_is_no_store_and_in_nobodys_way(backup,
     class Killed(BaseException):
         pass
 
-    def kill(path: Path, target: Path) -> None:
+    def kill(work: Path) -> None:
         shutil.copytree(tmp_path / "new", tmp_path / "left")
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(restoring, "give_name", kill)
+        patch.setattr(restoring, "put", kill)
         make(backup, tmp_path / "new", Point(position=CUT))
     left = tmp_path / "left"
     assert {entry.name for entry in left.iterdir()} == {WORK, "coordinator.lock"}
@@ -212,25 +218,38 @@ def test_two_runs_do_not_write_one_backup(tmp_path):
     """The second is refused while the first is at it; what a killed one left is used again, and goes."""
     target = tmp_path / "new.mdb"
     (tmp_path / "new.mdb.partial").write_bytes(b"left")
-    with partial_file(target) as (path, stream):
-        assert path.read_bytes() == b""
-        with pytest.raises(StoreError, match="is being written by another process"), partial_file(target):
+    with new_file(target) as file:
+        assert file.path.read_bytes() == b""
+        with pytest.raises(NotWritten, match="is being written by another process"), new_file(target):
             pass
-        stream.write(b"whole")
-        stream.flush()
-        give_name(path, target)
+        file.stream.write(b"whole")
     assert [entry.name for entry in tmp_path.iterdir()] == ["new.mdb"]
+    assert target.read_bytes() == b"whole"
+
+
+def test_a_run_that_came_late_does_not_touch_what_another_has_finished(tmp_path, monkeypatch):
+    """It opened the file under its first name, which is that of the whole one by the time that it gets the lock."""
+    target, lock = tmp_path / "new.mdb", fcntl.flock
+
+    def finish(stream: object, how: int) -> None:
+        (tmp_path / "new.mdb.partial").rename(target)
+        target.write_bytes(b"whole")
+        lock(stream, how)
+
+    monkeypatch.setattr(fcntl, "flock", finish)
+    with pytest.raises(NotWritten, match="was just finished by another"), new_file(target):
+        pass
     assert target.read_bytes() == b"whole"
 
 
 def test_a_full_disk_leaves_nothing(backup, tmp_path, monkeypatch):
     """The error names the reason, and the directory is gone."""
 
-    def full(file: Path, made: Path, progress: object) -> None:
+    def full(snapshot: object, made: Path, progress: object) -> None:
         made.write_bytes(b"beginning")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(restoring, "_copy", full)
+    monkeypatch.setattr(restoring, "write_anew", full)
     with pytest.raises(OSError, match="No space"):
         make(backup, tmp_path / "new")
     assert not (tmp_path / "new").exists()
@@ -252,6 +271,54 @@ def test_a_copy_in_the_directory_of_a_running_coordinator_is_looked_at_itself(da
         with pytest.raises((Damaged, Corrupt)):
             verified(beside, True, quiet)
         with pytest.raises(StoreError, match="a coordinator has .* open"):
-            restore(data, data.parent / "new", None, True, quiet)
+            restore(data, data.parent / "new", None, True, b.OPERATOR_ACTOR, quiet)
     finally:
         engine.close()
+
+
+@pytest.fixture(scope="module")
+def retained(template, tmp_path_factory) -> Path:
+    """The same past, after which some of the jobs lost their contents, their keys, or left the live store."""
+    directory = shutil.copytree(template, tmp_path_factory.mktemp("retained") / "data")
+    engine = open_engine(directory, READ_MODELS, MAP_SIZE, force_filesystem=True)
+    retain(Driver(engine))
+    engine.close()
+    return directory
+
+
+def jobs_of(data: Path) -> dict[str, Job]:
+    engine = open_engine(data, READ_MODELS, MAP_SIZE, force_filesystem=True)
+    with engine.read() as reader:
+        jobs = {b.an_id(number): reader.job(b.an_id(number)) for number in range(1, JOBS + 1)}
+    engine.close()
+    return {job_id: job for job_id, job in jobs.items() if job is not None}
+
+
+def test_what_was_erased_later_does_not_come_back_and_the_history_says_so(retained, backup, records, tmp_path):
+    """Before an erasure or a retirement: such a job is erased again, and canceled if it had not ended; all others are
+    what they were, and a full verification finds the store sound."""
+    restored = restore(retained, tmp_path / "new", Point(position=CUT), False, b.OPERATOR_ACTOR, quiet)
+    make(backup, tmp_path / "other", Point(position=CUT), quick=True)
+    with open_source(tmp_path / "new") as source:
+        texts, added = [text for _, text in source.texts()], list(source.records(after=CUT))
+    assert texts[:CUT] == [entry.text for entry in records[:CUT]]
+    assert {record.actor for record in added} == {b.OPERATOR_ACTOR}
+    assert {record.event.reason for record in added} == {f"restored up to position {CUT}, before this was erased"}
+    jobs, then = jobs_of(tmp_path / "new"), jobs_of(tmp_path / "other")
+    gone = {record.job_id for record in added}
+    assert (restored.records, restored.erased_jobs) == (CUT, len(gone)) and len(gone) > 10
+    assert {job_id: job for job_id, job in jobs.items() if job_id not in gone} == {
+        job_id: job for job_id, job in then.items() if job_id not in gone
+    }
+    for job_id in gone:
+        ended = then[job_id].finished_at is not None
+        assert jobs[job_id].erased and jobs[job_id].state == (then[job_id].state if ended else State.CANCELED)
+    assert {then[job_id].state for job_id in gone} > {State.QUEUED, State.SUCCEEDED}
+
+
+def test_at_a_point_after_all_erasures_nothing_is_added(retained, tmp_path):
+    """What is gone is known to the log by then."""
+    with open_source(retained) as source:
+        size = source.head().size
+    restored = restore(retained, tmp_path / "new", Point(position=size - 1), False, b.OPERATOR_ACTOR, quiet)
+    assert (restored.records, restored.whole.head.size, restored.erased_jobs) == (size - 1, size - 1, 0)

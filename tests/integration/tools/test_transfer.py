@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import random
 import resource
 import signal
@@ -22,7 +23,9 @@ from eventjobs.store.archive.manifest import Manifest, save_manifest
 from eventjobs.store.contract import Head
 from eventjobs.store.lmdb import open_engine
 from eventjobs.testing.processes import wait_for
+from eventjobs.tools.newstore import WORK
 from eventjobs.tools.source import open_source
+from eventjobs.tools.transfer import walk as walking
 from eventjobs.tools.verify.report import Outcome, Report
 from eventjobs.tools.verify.verify import verify
 
@@ -65,7 +68,11 @@ def refused(tmp_path: Path, content: bytes, code: int = exits.REFUSED) -> str:
 
 def size_of(file: Path) -> int:
     """The size in the last line."""
-    return orjson.loads(file.read_bytes().splitlines()[-1])["end"]["size"]
+    return size_of_text(file.read_bytes())
+
+
+def size_of_text(exported: bytes) -> int:
+    return orjson.loads(exported.splitlines()[-1])["end"]["size"]
 
 
 def test_what_goes_out_comes_in_the_same(data, file, tmp_path):
@@ -191,7 +198,7 @@ def test_one_that_was_cut_off_is_refused(exported, tmp_path):
         *(chance.randrange(len(exported)) for _ in range(6)),
     ]
     for cut in cuts:
-        assert refused(tmp_path, exported[:cut])
+        assert refused(tmp_path, exported[:cut], exits.USAGE if cut == 1 else exits.REFUSED)
 
 
 def test_the_place_of_a_cut_is_the_first_bad_record(exported, file):
@@ -222,20 +229,20 @@ def test_an_end_whose_log_was_cut_out_before_it(exported, file):
 
 
 def test_any_bit_that_turned_is_found(exported, tmp_path):
-    """In whatever line: the export is refused as a whole."""
+    """In whatever line after the first, which has a test of its own: the export is refused as a whole."""
     chance = random.Random(11)
     for _ in range(25):
         turned = bytearray(exported)
-        turned[chance.randrange(len(turned))] ^= 1 << chance.randrange(8)
+        turned[chance.randrange(exported.index(b"\n"), len(turned))] ^= 1 << chance.randrange(8)
         assert refused(tmp_path, bytes(turned))
 
 
 def test_what_is_no_export_or_a_newer_one_is_refused(exported, tmp_path):
     """With a clear word; nothing is made."""
     for content in (b"", b"\n", b"{}\n", b'{"export":{}}\n', b"\x00\xff" * 5_000, b'{"export":' + b"x" * 100):
-        assert "export" in refused(tmp_path, content) or content
+        assert "export" in refused(tmp_path, content, exits.USAGE) or content
     newer = exported.replace(b'"version":1,"origin"', b'"version":2,"new":true,"origin"', 1)
-    said = refused(tmp_path, newer)
+    said = refused(tmp_path, newer, exits.USAGE)
     assert "form 2, this eventjobs knows up to 1; use a newer one" in said
     assert "form 2" in run("verify", tmp_path / "bad.jsonl", code=exits.USAGE).output
 
@@ -249,9 +256,9 @@ def test_an_event_of_a_newer_form_is_not_taken_in(exported, tmp_path):
 def test_nothing_is_written_over(data, file, tmp_path):
     """Neither a file nor a directory that has something in it."""
     before = {path.name: path.read_bytes() for path in data.iterdir()}
-    assert "not empty" in run("import", file, "--data", data, code=exits.REFUSED).output
+    assert "not empty" in run("import", file, "--data", data, code=exits.USAGE).output
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
-    assert "there already" in run("export", "--data", data, "--out", file, code=exits.REFUSED).output
+    assert "there already" in run("export", "--data", data, "--out", file, code=exits.USAGE).output
     (tmp_path / "empty").mkdir()
     run("import", file, "--data", tmp_path / "empty")
 
@@ -298,15 +305,35 @@ def test_a_killed_import_is_not_there_and_the_next_one_cleans_up(exported, file,
     process = subprocess.Popen(command("import", "-", "--data", made), stdin=subprocess.PIPE)
     process.stdin.write(exported[: len(exported) // 2])
     process.stdin.flush()
-    wait_for(lambda: (tmp_path / ".made.new" / "data.mdb").exists(), "the import to begin")
-    assert "another run" in run("import", file, "--data", made, code=exits.REFUSED).output
+    wait_for(lambda: (made / WORK / "data.mdb").exists(), "the import to begin")
+    assert "another process" in run("import", file, "--data", made, code=exits.USAGE).output
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdin.close()
-    assert not made.exists()
+    assert {path.name for path in made.iterdir()} == {WORK, "coordinator.lock"}
     run("import", file, "--data", made)
+    assert {path.name for path in made.iterdir()} == {"data.mdb", "coordinator.lock"}
     assert {path.name for path in tmp_path.iterdir()} == {"log.jsonl", "made"}
     run("verify", made)
+
+
+def test_no_more_contents_are_held_than_a_part_may_have(exported, data, tmp_path, monkeypatch):
+    """A block comes in parts, each ended by the content that reaches the bound; what is made of them is the same, and
+    a root that is wrong is found in the block that it is of."""
+    monkeypatch.setattr(walking, "PART_BYTES", 200)
+    lines = exported.splitlines(keepends=True)
+    check = walking.LineCheck("records")
+    parts = list(walking.ExportWalk(io.BytesIO(exported), check).blocks())
+    assert len(parts) > size_of_text(exported) // 50 and not check.faults
+    for part in parts:
+        assert sum(len(each.content.text) for each in part.entries[:-1] if each.content is not None) < 200
+    (tmp_path / "log.jsonl").write_bytes(exported)
+    run("import", tmp_path / "log.jsonl", "--data", tmp_path / "made")
+    assert run("export", "--data", tmp_path / "made").stdout_bytes == exported
+    block = next(place for place, line in enumerate(lines) if line.startswith(b'{"block":{"last":512,'))
+    altered = b'{"block":{"last":512,"root":"' + b"A" * 43 + b'="}}\n'
+    said = refused(tmp_path, b"".join([*lines[:block], altered, *lines[block + 1 :]]))
+    assert "the root of the block from position 257 on" in said
 
 
 def test_an_archived_store_is_exported_as_any_other(data, exported, tmp_path):
