@@ -88,6 +88,7 @@ class PostgresEngine:
         try:
             self._generation = self._prepare(projections)
         except psycopg.Error as error:
+            self._session.drop()
             raise meaning(error) from error
         except BaseException:
             self._session.drop()

@@ -13,6 +13,7 @@ from eventjobs.domain.projection import Table
 from eventjobs.store.contract import StoreError
 from eventjobs.store.postgres import intake_schema
 from eventjobs.store.postgres.locks import LOCK_SPACE, SCHEMA_LOCK
+from eventjobs.store.postgres.settings import OUTLASTING_MILLISECONDS, bounded
 
 SCHEMA_VERSION = 2
 """What this program writes."""
@@ -188,8 +189,11 @@ look. Names within the function are qualified, as its columns and those of table
 
 _MIGRATIONS = {1: _FIRST, 2: intake_schema.TABLES}
 """What brings a store of the version before to each version."""
+BOUNDED = bounded(lock=OUTLASTING_MILLISECONDS, statement=0, idle=0)
+"""Once its turn has come: who waits for a table holds up everybody who wants it after him."""
 _GOES_ON = 1
-"""The oldest program that may go on writing a store of this version: a rolling upgrade may leave it running."""
+"""The oldest program that may go on writing a store of this version: a rolling upgrade may leave it running. One that
+keeps other projections may not: started again it would take them from the newer ones."""
 
 
 def projection_table(table: Table) -> str:
@@ -213,6 +217,7 @@ def migrate(connection: psycopg.Connection) -> None:
     Raises StoreError for a store that only newer programs may write.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_SPACE, SCHEMA_LOCK))
+    connection.execute(BOUNDED)
     there = refuse_newer(connection)
     if there is None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS eventjobs")

@@ -10,7 +10,7 @@ import pytest
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import NOTHING, Away, Corrupt, OutcomeUnknown, StorageFull, StoreError, TryAgain
 from eventjobs.store.postgres import open_engine
-from eventjobs.store.postgres.connection import Session
+from eventjobs.store.postgres.connection import Session, connect
 from eventjobs.store.postgres.settings import bounded
 from eventjobs.testing import builders as b
 from eventjobs.testing.processes import wait_for
@@ -280,6 +280,14 @@ def test_too_many_connections(foreign, url, sound):
         foreign.execute(f"ALTER DATABASE {foreign.info.dbname} OWNER TO postgres")
         foreign.execute(f"REASSIGN OWNED BY {role} TO postgres")
         foreign.execute(f"DROP ROLE {role}")
+
+
+def test_nothing_is_prepared_behind_a_pooler(url, monkeypatch):
+    """A statement that was prepared on one of the pooler's connections is not there on another."""
+    for pooled in (False, True):
+        monkeypatch.setattr("eventjobs.store.postgres.connection.is_pooled", lambda connection, pooled=pooled: pooled)
+        with connect(url) as connection:
+            assert (connection.prepare_threshold is None) is pooled
 
 
 def test_an_address_that_is_none_is_refused():
