@@ -24,6 +24,8 @@ demo: $(if $(STORE),$(DEV),$(RUN)) ## Run real jobs with faults, and audit the l
 	$(if $(filter postgres,$(STORE)),$(BIN)/python -m eventjobs.testing.with_postgres) \
 	  $(BIN)/eventjobs demo $(if $(STORE),--store '$(if $(filter postgres,$(STORE)),{},$(STORE))')
 
+# Tests start hundreds of processes: what one has compiled the others find, wherever bytecode is usually unwanted.
+test deep: export PYTHONDONTWRITEBYTECODE :=
 test: $(DEV) ## Run the whole test suite; PROCESSES=0 in one process, for a debugger
 	$(PYTEST) $(PYTEST_ARGS)
 

@@ -61,6 +61,7 @@ class Copy:
         assert compileall.compile_dir(folder / "eventjobs", quiet=1, invalidation_mode=checked)
         settings = {
             "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "EVENTJOBS_PROFILE": "quick",
         }

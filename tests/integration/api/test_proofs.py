@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -58,7 +59,7 @@ async def test_the_head_in_its_parts(api):
 
 def test_the_application_signs_with_what_it_is_given():
     """Whoever builds it says how a head is written."""
-    coordinator = type("", (), {"clock": type("", (), {"now": None})})
+    coordinator = SimpleNamespace(clock=SimpleNamespace(now=None), take_in=lambda reader: None)
     notes = Checkpoints.of("example.com/jobs", SigningKey.new("example.com/jobs"))
     assert build_app(coordinator, notes=notes)[NOTES] is notes
 
