@@ -10,12 +10,14 @@ from aiohttp import web
 from eventjobs.api import answers
 from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR
-from eventjobs.api.metrics import CONTENT_TYPE, StatsCollector, metrics_text
+from eventjobs.api.metrics import CONTENT_TYPE, IntakeNumbers, StatsCollector, metrics_text
 from eventjobs.api.past import past_stats
 from eventjobs.api.points import read_point
 from eventjobs.api.problems import RETRY_SECONDS, Refused, retry_later
 from eventjobs.api.query import Query
 from eventjobs.api.render_stats import stats_document
+from eventjobs.api.wire_time import seconds
+from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.projections import stats
 
 
@@ -34,8 +36,18 @@ async def get_stats(request: web.Request) -> web.Response:
 
 async def get_metrics(request: web.Request) -> web.Response:
     """The same for Prometheus."""
-    numbers, size = await request.app[COORDINATOR].look(lambda view: (stats.read(view), view.head().size))
-    return web.Response(body=metrics_text(StatsCollector(numbers, size)), headers={"Content-Type": CONTENT_TYPE})
+    coordinator = request.app[COORDINATOR]
+    numbers, size = await coordinator.look(lambda view: (stats.read(view), view.head().size))
+    text = metrics_text(StatsCollector(numbers, size, _intake_numbers(coordinator)))
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _intake_numbers(coordinator: Coordinator) -> IntakeNumbers | None:
+    intake, since = coordinator.intake, coordinator.asked_at
+    if intake is None:
+        return None
+    wait = 0 if since is None else max(0, coordinator.clock.now() - since)
+    return IntakeNumbers(seconds(wait), intake.taken, intake.refused)
 
 
 async def get_health(request: web.Request) -> web.Response:

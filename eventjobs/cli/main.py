@@ -25,6 +25,7 @@ COMMANDS = {
     "cancel": ("eventjobs.cli.cancel:cancel", "Stop jobs for good."),
     "erase": ("eventjobs.cli.erase:erase", "Erase payload, result and errors of finished jobs."),
     "stats": ("eventjobs.cli.stats:stats", "Show how many jobs there are, by state, queue and kind."),
+    "intake": ("eventjobs.cli.intake:intake", "Show what producers' transactions asked for and what was refused."),
     "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
     "replay": ("eventjobs.tools.replay.command:replay", "Show jobs as they were at any point of the log."),
     "verify": ("eventjobs.tools.verify.command:verify", "Check that nothing in a store was altered, lost or cut off."),

@@ -135,7 +135,8 @@ class Coordinator:
     def take_in(self, read: Read) -> None:
         """From now on, enqueue what producers ask for within transactions of their own. `read` makes the commands of
         it. A store that is not shared is asked for nothing in this way."""
-        self.intake = Intake(self.look, self._write, read)
+        if self._neighbours is not None:
+            self.intake = Intake(self.look, self._write, read)
 
     def _asked(self, since: int | None) -> None:
         self.asked_at = since

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
+from attrs import frozen
 
 from eventjobs.domain.content import Content
 from eventjobs.domain.projection import Projection
@@ -17,6 +18,28 @@ from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead, po
 from eventjobs.store.postgres.schema import refuse_newer
 from eventjobs.store.postgres.settings import BEGIN_READING, PATIENT
 
+REFUSALS = (
+    "SELECT number, id::text, code, reason, job_id::text, request::text, payload, actor, asked_at, decided_at "
+    "FROM eventjobs.not_enqueued ORDER BY number DESC LIMIT %s"
+)
+
+
+@frozen
+class Refusal:
+    """A request of the intake that did not become a job under its id. `request` are its members but for the payload,
+    as JSON; `job_id` is the job in its place. Times in microseconds."""
+
+    number: int
+    id: str
+    code: str
+    reason: str
+    job_id: str | None
+    request: str
+    payload: bytes | None
+    actor: str
+    asked_at: int
+    decided_at: int
+
 
 class Outside(PostgresReader):
     """See store.contract.Reader, of which it answers for the log (head, records, contents, proofs) and for the tables
@@ -26,6 +49,17 @@ class Outside(PostgresReader):
         """Whether the coordinators keep the projection by this version of its rule."""
         query = "SELECT version, left_at FROM eventjobs.projections WHERE name = %s"
         return self._fetch(query, (projection.name,)) == [(projection.version, None)]
+
+    def waiting(self) -> tuple[int, int | None]:
+        """How many requests the intake holds, and when the oldest of them was put in. Raises StoreError where no
+        coordinator has made one yet."""
+        if self._fetch("SELECT to_regclass('eventjobs.intake')") == [(None,)]:
+            raise StoreError("this store has no intake yet: no coordinator of this version was started on it")
+        return self._fetch("SELECT count(*), min(asked_at) FROM eventjobs.intake")[0]
+
+    def not_enqueued(self, limit: int) -> list[Refusal]:
+        """The newest requests that did not become a job under the id their producer was given, oldest first."""
+        return [Refusal(*row) for row in reversed(self._fetch(REFUSALS, (limit,)))]
 
     def content_sizes(self, after: int, last: int) -> list[tuple[int, int]]:
         """Position and size in bytes, checksum and salt included, of each content above `after`, up to `last`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from eventjobs.api.metrics import StatsCollector, metrics_text
+from eventjobs.api.metrics import IntakeNumbers, StatsCollector, metrics_text
 from eventjobs.projections.stats import Histogram, Stats
 
 STATES = {"queued": 2, "running": 0, "failed": 0, "succeeded": 3, "dead": 1, "canceled": 0}
@@ -32,6 +32,14 @@ def samples() -> dict[str, float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_the_intake_is_told_of_where_there_is_one():
+    """How long the oldest request waits, and what this coordinator did; nothing of it without a shared store."""
+    text = metrics_text(StatsCollector(STATS, 21, IntakeNumbers(1.5, 7, 2))).decode()
+    assert "eventjobs_intake_wait_seconds 1.5\n" in text
+    assert "eventjobs_intake_taken_total 7.0\n" in text and "eventjobs_intake_refused_total 2.0\n" in text
+    assert not any("intake" in name for name in samples())
 
 
 def test_totals_come_from_the_statistics():
