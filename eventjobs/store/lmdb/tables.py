@@ -17,6 +17,13 @@ FORMAT_VERSION = 2
 """Format of the store as a whole. A store with a higher one is refused, untouched."""
 WHOLE_FORMAT, ARCHIVED_FORMAT = 1, 2
 """The format of a store that has all of its log, and of one whose first records are in the archive alone."""
+EVENT_FORMATS: dict[tuple[str, int], int] = {}
+"""By type and format version: the format of stores that an event came with, if it is younger than those of format 1.
+
+A store has that format from the first such event on, so that an older program refuses it when it opens it, and not
+when it meets the event deep in the log. Whoever adds an event, or raises the version of one, raises FORMAT_VERSION and
+names the event here; in a database the schema's `oldest_program` does the same.
+"""
 
 MAX_DATABASES = 64
 
@@ -61,9 +68,25 @@ def archived_size(txn: lmdb.Transaction, meta: object) -> int:
 
 
 def set_archived_size(txn: lmdb.Transaction, meta: object, size: int) -> None:
-    """Say so. From then on the store has the format that programs without an archive refuse."""
-    for key, value in ((ARCHIVED_KEY, size), (FORMAT_KEY, ARCHIVED_FORMAT)):
-        txn.put(key, seal(key, msgspec.msgpack.encode(value)), db=meta)
+    """Say so. From then on the store has at least the format that programs without an archive refuse."""
+    txn.put(ARCHIVED_KEY, seal(ARCHIVED_KEY, msgspec.msgpack.encode(size)), db=meta)
+    raise_format(txn, meta, ARCHIVED_FORMAT)
+
+
+def raise_format(txn: lmdb.Transaction, meta: object, wanted: int) -> None:
+    """Let the store have this format, if it does not have a higher one."""
+    if format_of(txn, meta) < wanted:
+        set_format(txn, meta, wanted)
+
+
+def format_of(txn: lmdb.Transaction, meta: object) -> int:
+    """The store's format. Raises Corrupt."""
+    return msgspec.msgpack.decode(unseal(FORMAT_KEY, txn.get(FORMAT_KEY, db=meta), META), type=int)
+
+
+def set_format(txn: lmdb.Transaction, meta: object, value: int) -> None:
+    """Let the store have this format."""
+    txn.put(FORMAT_KEY, seal(FORMAT_KEY, msgspec.msgpack.encode(value)), db=meta)
 
 
 def database_name(table: Table) -> str:

@@ -19,7 +19,15 @@ from eventjobs.store.codec import encode_content, seal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
 from eventjobs.store.indexes import EXPIRIES, KEYS, JobRows, attempt_errors, remembered_request, text_digest
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
-from eventjobs.store.lmdb.tables import HEAD_KEY, PROJECTION_PREFIX, Tables, encode_progress, position_key
+from eventjobs.store.lmdb.tables import (
+    EVENT_FORMATS,
+    HEAD_KEY,
+    PROJECTION_PREFIX,
+    Tables,
+    encode_progress,
+    position_key,
+    raise_format,
+)
 from eventjobs.store.lmdb.tree import keep_nodes
 from eventjobs.store.merkle import leaf_hash
 from eventjobs.store.ready import due_places
@@ -123,6 +131,8 @@ class LmdbTransaction(Appending, LmdbReader):
             if isinstance(record.event, ContentsErased | JobRetired):
                 for erased in erased_positions(record.event):
                     self._txn.delete(position_key(erased), db=self._tables.contents)
+            if EVENT_FORMATS and (wanted := EVENT_FORMATS.get((record.event.type, record.event.format_version))):
+                raise_format(self._txn, self._tables.meta, wanted)
             self.project(self._projections, before, record, after)
             if nodes := self._frontier.append(leaf_hash(text)):
                 keep_nodes(self._tables, self._txn, nodes, record.position)

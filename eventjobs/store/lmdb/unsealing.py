@@ -7,20 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
-import msgspec
 
 from eventjobs.store.archive import Archive
 from eventjobs.store.codec import seal
 from eventjobs.store.contract import StorageFull
 from eventjobs.store.lmdb.tables import (
+    ARCHIVED_FORMAT,
     ARCHIVED_KEY,
-    FORMAT_KEY,
     LOG,
     MAX_DATABASES,
     META,
     WHOLE_FORMAT,
     archived_size,
+    format_of,
     position_key,
+    set_format,
 )
 
 CHUNK_RECORDS = 16_384
@@ -53,4 +54,5 @@ def _unseal(env: lmdb.Environment, archive: Archive, progress: Callable[[int, in
     if size:
         with env.begin(write=True) as txn:
             txn.delete(ARCHIVED_KEY, db=meta)
-            txn.put(FORMAT_KEY, seal(FORMAT_KEY, msgspec.msgpack.encode(WHOLE_FORMAT)), db=meta)
+            if format_of(txn, meta) == ARCHIVED_FORMAT:
+                set_format(txn, meta, WHOLE_FORMAT)

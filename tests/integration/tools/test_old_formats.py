@@ -12,15 +12,23 @@ import msgspec
 import pytest
 from attrs import evolve
 
-from eventjobs.domain.events import JobCanceled
+from eventjobs.domain.events import EVENT_TYPES, JobCanceled
 from eventjobs.projections import READ_MODELS
 from eventjobs.store import codec
+from eventjobs.store.archive.manifest import Manifest, save_manifest
 from eventjobs.store.contract import StoreError
 from eventjobs.store.ingest import ingest
-from eventjobs.store.lmdb import open_engine
+from eventjobs.store.lmdb import LmdbEngine, open_engine
+from eventjobs.store.lmdb import engine as engine_of_stores
+from eventjobs.store.lmdb import snapshot as snapshots
+from eventjobs.store.lmdb.compact import compact
 from eventjobs.store.lmdb.snapshot import NoStore
+from eventjobs.store.lmdb.tables import ARCHIVED_FORMAT, EVENT_FORMATS, FORMAT_VERSION, format_of
 from eventjobs.store.memory import MemoryEngine
+from eventjobs.testing import builders as b
 from eventjobs.testing.answers import answers
+from eventjobs.testing.driver import Driver
+from eventjobs.tools.backup.copying import copy_directory
 from eventjobs.tools.source import Entry, open_source
 from eventjobs.tools.verify.report import Outcome, Report
 from eventjobs.tools.verify.verify import verify
@@ -133,3 +141,67 @@ def test_a_newer_store_is_not_looked_at(data):
     with pytest.raises(StoreError, match="has format 9, this eventjobs knows up to"):
         open_engine(data, READ_MODELS, MAP_SIZE, force_filesystem=True)
     assert (data / "data.mdb").read_bytes() == before
+
+
+FIRST_EVENTS = {
+    "job_enqueued", "job_leased", "lease_renewed", "lease_released", "lease_expired", "job_completed", "attempt_failed",
+    "job_died", "job_canceled", "job_requeued", "contents_erased", "job_retired", "idempotency_key_forgotten",
+}  # fmt: skip
+
+
+def test_every_later_event_came_with_a_format():
+    """What is not among the events of the first format is named with the format that it came with."""
+    events = {(name, version) for name, cls in EVENT_TYPES.items() for version in range(1, cls.format_version + 1)}
+    assert events == {(name, 1) for name in FIRST_EVENTS} | set(EVENT_FORMATS)
+    assert all(ARCHIVED_FORMAT < each <= FORMAT_VERSION for each in EVENT_FORMATS.values())
+
+
+@pytest.fixture
+def downgraded(tmp_path, monkeypatch) -> Path:
+    """A store of a program that has an event with a format of its own, deep in a log that goes on in the archive and
+    in the file; the tests are run by a program that knows neither."""
+    directory = tmp_path / "downgraded"
+    (directory / "archive").mkdir(parents=True)
+    save_manifest(directory / "archive", Manifest(8))
+    with monkeypatch.context() as newer:
+        newer.setitem(EVENT_FORMATS, ("job_canceled", 1), 3)
+        for place in (engine_of_stores, snapshots):
+            newer.setattr(place, "FORMAT_VERSION", 3)
+        engine = open_engine(directory, READ_MODELS, MAP_SIZE, force_filesystem=True)
+        driver = Driver(engine)
+        driver.execute(*[b.enqueue(b.an_id(number)) for number in range(400)])
+        assert format_in(engine) == 1
+        driver.execute(b.cancel(b.an_id(7)))
+        assert format_in(engine) == 3
+        driver.execute(*[b.enqueue(b.an_id(number)) for number in range(400, 600)])
+        while engine.seal(2**62, lambda: None) or engine.empty():
+            pass
+        assert (format_in(engine), engine.archive.end) == (3, 512)
+        engine.close()
+        compact(directory, lambda done, total: None)
+        copy_directory(directory, tmp_path / "backup.mdb", lambda what, done, total: None)
+    return directory
+
+
+def format_in(engine: LmdbEngine) -> int:
+    with engine._env.begin() as txn:
+        return format_of(txn, engine._tables.meta)
+
+
+def test_a_newer_event_deep_in_the_log_is_refused_before_anything_is_read(downgraded, tmp_path):
+    """By every program that opens the store or a backup of it, whichever of its records are in the archive."""
+    backup = tmp_path / "backup.mdb"
+    before = {path: path.read_bytes() for path in [*downgraded.rglob("*"), backup] if path.is_file()}
+    for look in (open_source, found):
+        for place in (downgraded, backup):
+            with (
+                pytest.raises(NoStore, match="has format 3, this eventjobs knows up to 2; use a newer one"),
+                look(place),
+            ):
+                pass
+    with pytest.raises(StoreError, match="has format 3, this eventjobs knows up to 2; use a newer one"):
+        open_engine(downgraded, READ_MODELS, MAP_SIZE, force_filesystem=True)
+    with pytest.raises(NoStore, match="has format 3"):
+        compact(downgraded, lambda done, total: None)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (downgraded / "data.mdb.partial").exists()
