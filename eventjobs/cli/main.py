@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -86,6 +87,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (sys.argv by default) and exit with a code of exits.MEANINGS."""
+    _let_any_text_through()
     try:
         code = cli.main(arguments, prog_name="eventjobs", standalone_mode=False)
     except click.ClickException as error:
@@ -94,3 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.Abort:
         code = exits.INTERRUPTED
     sys.exit(code or exits.DONE)
+
+
+def _let_any_text_through() -> None:
+    """What the encoding of the output has no sign for is shown by its code, and does not end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -17,8 +17,11 @@ STATE_STYLES = {
     "dead": "red",
     "canceled": "magenta",
 }
+_BREAKS_AND_DIRECTIONS = (0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-"""Control characters as they are shown: what a job brings along must not steer the terminal, nor break a line."""
+VISIBLE |= {code: f"\\u{code:04x}" for code in _BREAKS_AND_DIRECTIONS}
+"""Characters that are shown by their codes: what a job brings along must not steer the terminal, break a line, nor have
+others read in another order than they stand."""
 VISIBLE_IN_LINES = {code: shown for code, shown in VISIBLE.items() if chr(code) not in "\t\n"}
 
 

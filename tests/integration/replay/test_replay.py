@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import random
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits
-from eventjobs.cli.main import cli
+from eventjobs.cli.main import cli, main
 from eventjobs.domain.job import Job
 from eventjobs.projections import READ_MODELS, stats, stats_past
 from eventjobs.store.contract import Reader
@@ -252,3 +254,28 @@ def test_the_history_in_a_store_is_that_of_the_log(past):
     own = [record for record in records if record.job_id == job_id]
     assert [(each["position"], each["type"]) for each in told] == [(each.position, each.event.type) for each in own]
     assert len(run("history", job_id, "--data", past.directory).stdout.splitlines()) == len(own) + 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("ascii", "\\xe9 \\u65e5"), ("utf-8", "é 日"), ("latin-1", "é \\u65e5")]
+)
+def test_any_text_is_shown_on_any_terminal(tmp_path, monkeypatch, encoding, shown):
+    """What the terminal's encoding has no sign for is shown by its code; a document stays UTF-8."""
+    engine = open_engine(tmp_path, READ_MODELS, 64 << 20, force_filesystem=True)
+    driver = Driver(engine)
+    driver.execute(b.enqueue(b.an_id(1)))
+    driver.execute(b.cancel(b.an_id(1), reason="é 日"))
+    engine.close()
+
+    def said(*arguments: str) -> bytes:
+        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.setattr(sys, "stdout", stream)
+            main([*arguments, "--data", str(tmp_path)])
+        assert ended.value.code == exits.DONE
+        stream.flush()
+        return stream.buffer.getvalue()
+
+    assert shown in said("history", b.an_id(1)).decode(encoding)
+    assert b"job_canceled" in said("replay", "--diff", "1", "2")
+    assert "é 日" in said("history", b.an_id(1), "--json").decode()

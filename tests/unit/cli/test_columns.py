@@ -77,8 +77,8 @@ def test_wide_letters_count_as_two() -> None:
 
 def test_what_a_job_brings_along_is_shown_as_it_is() -> None:
     """Control characters do not reach the terminal and do not break a line; nothing is taken for markup."""
-    (line,) = shown(None, ("", ""), (("[red]a[/]\\", "\x1b[2J\nb\x9bc\u00e9"),))
-    assert line == "[red]a[/]\\  \\x1b[2J\\x0ab\\x9bc\u00e9"
+    (line,) = shown(None, ("", ""), (("[red]a[/]\\", "\x1b[2J\nb\x9bc\u00e9\u202ed\u2028"),))
+    assert line == "[red]a[/]\\  \\x1b[2J\\x0ab\\x9bc\u00e9\\u202ed\\u2028"
 
 
 def test_rows_are_not_changed() -> None:
