@@ -27,12 +27,13 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCUMENTS = [README, ROOT / "docs" / "audit.md", ROOT / "docs" / "backup.md", ROOT / "docs" / "export.md"]
 DOCUMENTS += [ROOT / "docs" / "archive.md", ROOT / "docs" / "history.md", ROOT / "docs" / "retention.md"]
+ON_A_DATABASE = ROOT / "docs" / "transactional-enqueue.md"
 PORT = "8484"
 ANSWER_SECONDS = 30
 PAUSE_SECONDS = 0.05
 
 # A command that only looks may be asked again until it shows what it should: jobs are run meanwhile.
-LOOKS = re.compile(r"eventjobs (?:show|jobs|dead|stats|verify$)\b|curl -s http")
+LOOKS = re.compile(r"eventjobs (?:show|jobs|dead|stats|intake|verify$)\b|curl -s http")
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 VARYING = {
@@ -43,6 +44,7 @@ VARYING = {
     "request": r"(?<=request_id=)\S+",
     "port": r"(?<=127\.0\.0\.1:)\d+",
     "directory": r"(?<=data in )\S+",
+    "database": r"(?<=data in database )\S+ at \S+",
     "root": r"[A-Za-z0-9+/]{43}=",
     "digest": r"[0-9a-f]{64}",
     "size": r"\d+(?:,\d{3})+ bytes(?=, )",
@@ -206,6 +208,18 @@ def shell(tmp_path):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_readme_is_true(shell, document):
     """Every command of a document does and says what is printed there, with the files that are printed there."""
+    assert followed(shell, document) >= 10
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the document's HTTP examples are typed with curl")
+def test_the_page_about_transactions_is_true(shell, postgres_url):
+    """The same on a database, whose address is in a variable."""
+    shell.environment["DATABASE"] = postgres_url
+    assert followed(shell, ON_A_DATABASE) >= 10
+
+
+def followed(shell, document) -> int:
+    """How many commands of the document were carried out."""
     done = 0
     for block in blocks(document.read_text(encoding="utf-8")):
         if block.language == "python" and block.text.startswith("# "):
@@ -214,7 +228,7 @@ def test_the_readme_is_true(shell, document):
             for step in steps(block):
                 shell.run(step)
                 done += 1
-    assert done >= 10
+    return done
 
 
 def test_the_wire_contracts_example_is_printed():
