@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from eventjobs.domain.commands import Actor, ActorType
+from eventjobs.store.contract import Corrupt
 from eventjobs.store.postgres.connection import Session
 from eventjobs.testing import builders as b
 from eventjobs.testing.processes import wait_for
@@ -376,4 +377,7 @@ def test_a_key_whose_job_is_damaged_stops_nobody_else(instance, producer, foreig
     producer.commit()
     requests = instance.asked()
     assert [asked.job_id for asked, _ in requests] == [first, told]
-    assert [each.asked.job_id for each in instance.take_in(requests=requests[1:])] == [told]
+    settled = instance.take_in_with(requests, lambda handler: handler.take_in(requests[1:]))
+    assert [each.asked.job_id for each in settled] == [told]
+    with pytest.raises(Corrupt):
+        instance.take_in()
