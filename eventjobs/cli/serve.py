@@ -55,14 +55,18 @@ from eventjobs.domain.retention import Rules
     "--archive-after",
     type=DURATION,
     metavar="DURATION",
-    help="Move records of the log into the archive, sealed files below --data, when they are as old as this: 30d.",
+    help="Move records of the log into the archive, sealed files below --data, when they are as old as this: a number "
+    "and s, m, h, d or w, such as 30d; never when left out.",
 )
 @options.setting(
     "--retain",
     type=RULES,
     default="",
     metavar="RULES",
-    help="How long finished jobs are kept, such as 'succeeded 3d, dead 365d, payloads 7d, keys 30d'; else for ever.",
+    help="How long to keep what is left of finished jobs, counted from their end; for ever where no rule says so. "
+    "Rules with commas between, each WHAT [queue=NAME] [kind=NAME] AGE. WHAT: succeeded, dead, canceled (the job), "
+    "payloads (payload, result, errors), keys (idempotency keys). AGE: a number and s, m, h, d or w, to 100 years, or "
+    "never. Such as 'succeeded 3d, succeeded kind=audit never, payloads 7d'.",
 )
 @signing_options
 @options.log_options

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.cli import exits
+from eventjobs.cli.in_force import settings_lines
 from eventjobs.cli.signals import StopSignals
 from eventjobs.cli.stores import Store
 from eventjobs.coordinator.coordinator import Coordinator
@@ -93,6 +94,8 @@ class Server:
             raise exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}") from error
         addresses = [(address[0], address[1]) for address in runner.addresses]
         self.say(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.store}\n")
+        for line in settings_lines(self.retention, self.archive_after, self.notes):
+            self.say(f"eventjobs: {line}\n")
         if not all(ipaddress.ip_address(host).is_loopback for host, _ in addresses):
             self.say("eventjobs: warning: no authentication: whoever reaches this address controls the jobs\n")
         if self.port_file is not None:

@@ -30,29 +30,33 @@ def why(job_id: str, as_json: bool, remote: Remote) -> None:
 
 def sentence(found: Why) -> str:
     """The document in words."""
-    start = f"{found['kind']} {found['id']} is {found['state']}: "
+    return f"{found['kind']} {found['id']} is {found['state']}: {reason(found)}"
+
+
+def reason(found: Why) -> str:
+    """What the job waits for, or why it does not wait."""
     match found["reason"]:
         case "scheduled":
-            return f"{start}scheduled for {output.clock(found['run_at'])}, in {_until(found, 'run_at')}"
+            return f"scheduled for {output.clock(found['run_at'])}, in {_until(found, 'run_at')}"
         case "waiting_for_retry":
             return (
-                f"{start}attempt {found['attempts']} of {found['max_attempts']} failed with "
+                f"attempt {found['attempts']} of {found['max_attempts']} failed with "
                 f"{output.first_line(found['error'])}; the next is not before {output.clock(found['run_at'])}, "
                 f"in {_until(found, 'run_at')}"
             )
         case "nobody_asks":
             wanted = f"queue {found['queue']} and kind {found['kind']}"
-            return f"{start}no worker asked this coordinator for {wanted} {_since(found)}"
+            return f"no worker asked this coordinator for {wanted} {_since(found)}"
         case "behind_others":
-            return f"{start}{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
+            return f"{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
         case "next":
-            return f"{start}it is the next for those who ask; {_askers(found)}"
+            return f"it is the next for those who ask; {_askers(found)}"
         case "running":
             return (
-                f"{start}worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
+                f"worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
                 f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
             )
-    return start + "; ".join([_ended(found), *map(_erased, found["erasures"])])
+    return "; ".join([_ended(found), *map(_erased, found["erasures"])])
 
 
 def _ended(found: Why) -> str:

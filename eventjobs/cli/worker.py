@@ -12,37 +12,46 @@ import click
 
 from eventjobs.cli import exits, logs, options
 from eventjobs.client.errors import Refused
+from eventjobs.domain.limits import URL_DEFAULT
 from eventjobs.worker import Worker
 
 
 @click.command(short_help="Run jobs with the handlers of a Worker.")
 @click.argument("target", metavar="MODULE:NAME")
-@options.setting("--url", "coordinator", metavar="URL", help="The coordinator's address.")
+@options.setting(
+    "--url", "coordinator", metavar="URL", help=f"The coordinator's address; {URL_DEFAULT} if the program names none."
+)
 @options.setting(
     "--name", metavar="NAME", help="The worker's name in the log; made up when left out. Each process needs its own."
 )
-@options.setting("--concurrency", metavar="NUMBER", type=int, help="How many jobs to run at once.")
+@options.setting(
+    "--concurrency", metavar="NUMBER", type=int, help="How many jobs to run at once, 1 to 10,000; else 50."
+)
 @options.setting(
     "--queue",
     "queues",
     metavar="QUEUE",
     multiple=True,
-    help="Take only jobs of this queue; can be given several times, in the variable with spaces between.",
+    help="Take only jobs of this queue; can be given several times, in the variable with spaces between; else of all.",
 )
 @options.setting(
     "--lease-seconds",
     metavar="SECONDS",
     type=float,
-    help="How long jobs stay with a worker that fell silent, before another may have them.",
+    help="How long jobs stay with a worker that fell silent, before another may have them, 0.1 to 86,400; else 30.",
 )
 @options.setting(
-    "--grace-seconds", metavar="SECONDS", type=float, help="How long handlers may go on when the worker stops."
+    "--grace-seconds",
+    metavar="SECONDS",
+    type=float,
+    help="How long handlers may go on when the worker stops; else 25.",
 )
 @options.log_options
 def worker(target: str, queues: tuple[str, ...], log_level: str, log_format: str, **given: Any) -> None:
     """Run jobs with the handlers of the Worker that MODULE:NAME names, such as tasks:worker for one in tasks.py.
 
-    Modules are looked for in the current directory first. An option that is given goes before what the program says.
+    Modules are looked for in the current directory first. An option that is given goes before what the program says;
+    what its help calls else holds where neither says anything.
 
     SIGTERM or Ctrl+C stops it in good order: no more jobs, handlers may finish for the time of grace, what is left
     is given back unharmed. A second signal ends it at once. While the coordinator is away the worker waits for it.

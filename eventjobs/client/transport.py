@@ -171,7 +171,7 @@ def _of_ours(url: str, method: str, path: str) -> Iterator[None]:
     except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(f"no coordinator answers at {url}: {error}", sent=False) from error
     except (aiohttp.ClientError, OSError) as error:
-        reason = str(error) or type(error).__name__
+        reason = _reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
         raise Unreachable(f"no answer from {url} to {method} {path}: {reason}") from error
 
 

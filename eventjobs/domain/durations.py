@@ -17,3 +17,11 @@ def age_of(text: str) -> int | None:
     match = _AGE(text)
     seconds = None if match is None else float(match[1]) * _UNITS[match[2]]
     return None if seconds is None or seconds > AGE_SECONDS_MAX else round(seconds * MICROSECONDS)
+
+
+def age_text(age: int) -> str:
+    """Microseconds in the largest unit of which they are a whole number: 30d, 90s; the opposite of `age_of`."""
+    for unit, seconds in reversed(_UNITS.items()):
+        if age and age % (seconds * MICROSECONDS) == 0:
+            return f"{age // (seconds * MICROSECONDS)}{unit}"
+    return f"{age / MICROSECONDS:g}s"

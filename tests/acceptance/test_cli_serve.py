@@ -30,13 +30,16 @@ def refused(*options: str, cwd: Path) -> str:
 
 
 def test_it_tells_where_and_answers(tmp_path: Path) -> None:
-    """One line and the port file name the port; the defaults are a directory beside and the loopback interface."""
+    """A line and the port file name the port; the defaults are a directory beside and the loopback interface. Another
+    line says which rules hold."""
     log, port_file = tmp_path / "log", tmp_path / "port"
     with ProgramProcess([*SERVE, "--port", "0", "--port-file", str(port_file)], log) as process:
         wait_for(port_file.exists, "the port file")
         port = int(port_file.read_text())
         data = tmp_path.resolve() / "eventjobs-data"
-        assert process.text() == f"eventjobs: serving on http://127.0.0.1:{port}, data in {data}\n"
+        where, rules = process.text().splitlines()
+        assert where == f"eventjobs: serving on http://127.0.0.1:{port}, data in {data}"
+        assert rules.startswith("eventjobs: keeps finished jobs for ever (no --retain); ")
         assert (tmp_path / "eventjobs-data").is_dir()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
             assert answer.status == 200
@@ -105,11 +108,10 @@ def test_an_open_address_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_it_at_once(coordinator: CoordinatorProcess) -> None:
-    """While it waits for a request to be finished, another signal ends it with INTERRUPTED."""
+    """While it waits for a connection to end in good order, another signal ends it with INTERRUPTED."""
     with socket.create_connection(("127.0.0.1", coordinator.port)) as connection:
-        head = b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n"
-        connection.sendall(head + b"Expect: 100-continue\r\n\r\n")
-        assert b"100 Continue" in connection.recv(100)  # its handler runs now, and waits for the body
+        connection.sendall(b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        assert b" 413 " in connection.recv(100)  # its body is passed over now, so that the client reads the answer
         coordinator.process.send(signal.SIGTERM)
         wait_for(lambda: not listens(coordinator.port), "it to take no more connections")
         coordinator.process.send(signal.SIGTERM)

@@ -46,7 +46,7 @@ class _Operator(click.ParamType):
             self.fail(str(unfit), param, ctx)
 
 
-@click.command(name="backup", short_help="Copy a whole store into a file, while it is at work, and verify it.")
+@click.command(name="backup", short_help="Copy a whole store into a file while it is at work.")
 @click.argument("target", type=FILE)
 @options.url_option
 @click.option(
@@ -80,7 +80,7 @@ def backup(target: Path, url: str, data: Path | None, quick: bool, as_json: bool
     _tell("backed up", "to", Whole(target, whole.bytes, whole.head), quick, time.monotonic() - begun, as_json)
 
 
-@click.command(name="restore", short_help="Make a data directory of a backup, up to any point of it.")
+@click.command(name="restore", short_help="Make a store of a backup, up to any point of it.")
 @click.argument("file", metavar="BACKUP", type=click.Path(path_type=Path))
 @options.data_option("Directory of the store to be made; it must not be there, or be empty.")
 @click.option(

@@ -17,7 +17,7 @@ from eventjobs.tools.rebuild.rebuild import PROJECTIONS, Finding, check, rebuild
 from eventjobs.tools.verify.report import counted
 
 
-@click.command(name="rebuild", short_help="Make read models and indexes anew from the log.")
+@click.command(name="rebuild", short_help="Make read models and indexes anew.")
 @options.data_option()
 @click.option(
     "--only",

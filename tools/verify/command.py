@@ -24,7 +24,7 @@ STYLES = {Outcome.SOUND: "green", Outcome.DAMAGED: "bold red", Outcome.UNCHECKED
 EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome.UNCHECKED: exits.USAGE}
 
 
-@click.command(short_help="Check that nothing in a store was altered, lost or cut off.")
+@click.command(short_help="Check that nothing was altered, lost or cut off.")
 @click.argument("what", type=PLACE, metavar="[WHAT]", required=False)
 @store_options(
     "Directory of the store, or a copy of its file. A coordinator may run on it.",

@@ -67,11 +67,11 @@ class Show:
         killed, frozen = workers[0], workers[1]
         self._watch("a quarter of the jobs", lambda: self._share_done() >= FREEZE_AT)
         held_frozen = self._catch(frozen)
-        self._tell(f"froze {frozen.name} (SIGSTOP) while it works on {len(held_frozen)} slow jobs")
+        self._tell(f"froze {frozen.name} (SIGSTOP) while it works on {_slow(held_frozen)}")
         self._watch("half of the jobs", lambda: self._share_done() >= KILL_AT)
         held_killed = self._catch(killed)
         killed.kill()
-        self._tell(f"killed {killed.name} (SIGKILL) while it works on {len(held_killed)} slow jobs; nobody replaces it")
+        self._tell(f"killed {killed.name} (SIGKILL) while it works on {_slow(held_killed)}; nobody replaces it")
         self._kill_a_coordinator()
         late = self._thaw(frozen, held_frozen)
         self._watch("the leases of the killed worker to run out", lambda: held_killed <= set(self._ledger.expired))
@@ -289,3 +289,7 @@ def _list_jobs(remote: Remote) -> list[dict[str, msgspec.Raw]]:
         cursor = msgspec.json.decode(page["next_cursor"])
         if cursor is None:
             return jobs
+
+
+def _slow(held: set[str]) -> str:
+    return f"{len(held)} slow job{'' if len(held) == 1 else 's'}"

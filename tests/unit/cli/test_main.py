@@ -144,3 +144,42 @@ def test_settings_come_from_the_environment(
         with pytest.raises(SystemExit):
             main(arguments)
         assert address in capsys.readouterr().err
+
+
+def test_every_fault_of_a_call_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """All values that cannot be taken are named at once, each with its parameter."""
+    call = ["enqueue", "k", "--priority", "200", "--delay", "-1", "--max-attempts", "x"]
+    code, shown = ends(call, capsys)
+    assert code == exits.USAGE
+    assert [flag in shown for flag in ("3 parameters", "--priority", "--delay", "--max-attempts")] == [True] * 4
+    assert "--queue" not in shown
+
+
+def test_a_command_that_is_nearly_right_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who mistypes a command is told the one that is meant."""
+    assert "Did you mean jobs?" in ends(["job"], capsys)[1]
+
+
+@pytest.mark.parametrize("flag", ["data", "store"])
+def test_a_store_is_named_alike_everywhere(flag: str) -> None:
+    """Whatever reads or makes a store takes --data for this machine, and --store for a database if it takes both; a
+    variable of these names is read by all that work on a store, and only by them."""
+    takes = {name for name in COMMANDS if flag in parameters(name)}
+    assert {"serve", "verify", "export", "import", "head", "prove", "history"} <= takes
+    for name in takes & {"serve", "verify", "export", "import", "replay", "restore", "rebuild", "archive", "compact"}:
+        assert parameters(name)[flag].envvar == f"EVENTJOBS_{flag.upper()}"
+    for name in takes & {"head", "prove", "history", "backup", "demo", "bench"}:
+        assert parameters(name)[flag].envvar == f"EVENTJOBS_{name.upper()}_{flag.upper()}", "it asks a coordinator"
+
+
+def parameters(name: str) -> dict[str, click.Parameter]:
+    """The parameters of a command by name."""
+    return {param.name: param for param in cli.get_command(click.Context(cli), name).params}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_fits_a_screen(name: str) -> None:
+    """On a terminal of 120 columns, the help has 60 lines at most."""
+    command = cli.get_command(click.Context(cli), name)
+    text = command.get_help(click.Context(command, info_name=name, terminal_width=120, max_content_width=120))
+    assert len(text.splitlines()) <= 60
