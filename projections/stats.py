@@ -84,18 +84,19 @@ class Statistics:
     tables = (*COUNTERS, SNAPSHOTS, CARRIED)
 
     def project(self, rows: Rows, before: Job | None, record: e.Record, after: Job) -> Iterable[Change]:
-        return (*kept(rows, COUNTERS, before, record), *counted(before, record, after))
+        past, changes = kept(rows, COUNTERS, before, record), counted(before, record, after)
+        return past + changes if past else changes
 
 
 def counted(before: Job | None, record: e.Record, after: Job) -> tuple[Change, ...]:
     """The changes of the counters that a record asks for."""
-    event = record.event
-    cause = after.death_cause if type(event) is e.JobDied else None
-    spec = after.spec
+    event, spec = record.event, after.spec
+    sort = type(event)
+    cause = after.death_cause if sort is e.JobDied else None
     moves = _moves(spec.queue, spec.kind, _shown(before), _shown(after), event.type, cause)
-    if type(event) is e.JobLeased:
+    if sort is e.JobLeased:
         return moves + _WAITS.changes(record.time - max(before.run_at, spec.created_at))
-    if type(event) in ENDS_OF_RUNS:
+    if sort in ENDS_OF_RUNS:
         return moves + _RUNS.changes(record.time - before.lease.leased_at)
     return moves
 
@@ -113,8 +114,8 @@ def _moves(
     counted = (TOTALS, ("events", event_type) if cause is None else ("deaths", cause), 1)
     if old is new:
         return (counted,)
-    arrives = () if new is None else ((JOBS, (queue, kind, new), 1),)
-    leaves = () if old is None else ((JOBS, (queue, kind, old), -1),)
+    arrives = () if new is None else ((JOBS, (queue, kind, new.value), 1),)
+    leaves = () if old is None else ((JOBS, (queue, kind, old.value), -1),)
     return (counted, *arrives, *leaves)
 
 

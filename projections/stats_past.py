@@ -28,15 +28,14 @@ SNAPSHOTS = Table("stats_snapshots", (Part.NUMBER,))
 CARRIED = Table("stats_carried", (Part.NUMBER, Part.UUID), first_stays=True)
 
 
-def kept(rows: Rows, counters: Iterable[Table], before: Job | None, record: e.Record) -> list[Change]:
+def kept(rows: Rows, counters: Iterable[Table], before: Job | None, record: e.Record) -> tuple[Change, ...]:
     """What a record adds to the two tables. The counters are read once for each snapshot, as they stood before it."""
-    changes: list[Change] = []
     base = _base(record.position)
+    carried = before is not None and before.spec.position <= base and type(record.event) is not e.LeaseRenewed
+    changes = ((CARRIED, (base, record.job_id), _encode(before)),) if carried else ()
     if base and record.position == base + 1:
         content = {table.name: [[*key, value] for key, value in rows.rows(table)] for table in counters}
-        changes.append((SNAPSHOTS, (base,), msgspec.json.encode(content)))
-    if before is not None and before.spec.position <= base and type(record.event) is not e.LeaseRenewed:
-        changes.append((CARRIED, (base, record.job_id), _encode(before)))
+        return ((SNAPSHOTS, (base,), msgspec.json.encode(content)), *changes)
     return changes
 
 

@@ -199,6 +199,10 @@ class Record(Value):
     event: Event
 
 
+ERASING = (ContentsErased, JobRetired)
+"""Events with which contents are gone."""
+
+
 def erased_positions(event: ContentsErased | JobRetired) -> tuple[int, ...]:
     """The positions whose contents go with the event."""
     single = (event.payload_position, event.result_position)

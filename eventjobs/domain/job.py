@@ -25,11 +25,11 @@ class State(StrEnum):
     __hash__ = str.__hash__  # Enum's own is a Python function, and states are keys on the hot path
 
 
-FINISHED = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELED})
+FINISHED = (State.SUCCEEDED, State.DEAD, State.CANCELED)
 """States in which nobody works on a job any more."""
 
-WAITING = frozenset({State.QUEUED, State.FAILED})
-"""States from which a job can be leased."""
+WAITING = (State.QUEUED, State.FAILED)
+"""States from which a job can be leased. Tuples, as looking through two or three members takes less than a hash."""
 
 PAYLOAD, RESULT, ERROR = "payload", "result", "error"
 """The contents a job may have, as `Job.erased` names them."""

@@ -216,7 +216,7 @@ def _places(job: Job | None, holds: bool) -> list[tuple[str, str, str, int, int]
     stages = [] if job.retired else [HOLDING if holds else BARE]
     if spec.idempotency_key is not None:
         stages.append(KEYED)
-    return [(f"{stage}/{job.state}", spec.queue, spec.kind, job.finished_at, spec.position) for stage in stages]
+    return [(f"{stage}/{job.state.value}", spec.queue, spec.kind, job.finished_at, spec.position) for stage in stages]
 
 
 def attempt_errors(rows: Rows, job_id: str) -> tuple[int, ...]:

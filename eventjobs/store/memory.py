@@ -15,7 +15,7 @@ from attrs import define, field
 
 from eventjobs.domain.content import Content, ContentDigest
 from eventjobs.domain.decide import KeyHolder
-from eventjobs.domain.events import ContentsErased, JobLeased, JobRetired, Record, erased_positions
+from eventjobs.domain.events import ERASING, JobLeased, Record, erased_positions
 from eventjobs.domain.job import ContentRef, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
 from eventjobs.domain.projection import Key, Projection, Table, Value
@@ -226,7 +226,7 @@ class MemoryTransaction(Appending, MemoryReader):
         state.last_time = record.time
         if content is not None:
             state.contents[record.position] = content
-        if isinstance(record.event, ContentsErased | JobRetired):
+        if type(record.event) in ERASING:
             for position in erased_positions(record.event):
                 state.contents.pop(position, None)
         for model in self._read_models:

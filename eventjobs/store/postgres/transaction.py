@@ -8,11 +8,10 @@ from itertools import takewhile
 from eventjobs.domain.content import Content
 from eventjobs.domain.decide import KeyHolder
 from eventjobs.domain.events import (
-    ContentsErased,
+    ERASING,
     IdempotencyKeyForgotten,
     JobEnqueued,
     JobLeased,
-    JobRetired,
     Record,
     erased_positions,
 )
@@ -258,7 +257,7 @@ class PostgresTransaction(Appending, PostgresReader):
             digest = text_digest(before.spec.idempotency_key)
             self._keys.pop(digest, None)
             self._forgotten.add(digest)
-        elif isinstance(event, ContentsErased | JobRetired):
+        elif type(event) in ERASING:
             self.pending.erase(erased_positions(event))
         elif type(event) is JobLeased:
             self._leased.append(before)
