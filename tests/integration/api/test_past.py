@@ -8,6 +8,7 @@ import pytest
 
 from eventjobs.api.wire_time import time_text
 from eventjobs.projections import stats_past
+from eventjobs.testing import builders as b
 
 ABSENT = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -56,6 +57,17 @@ async def test_a_job_was_not_there_before_it_came(api):
     (await api.call("GET", f"/jobs/{ABSENT}?at=1")).refusal(404, "job_not_found")
     (await api.call("GET", "/jobs/nonsense?at=1")).refusal(404, "job_not_found")
     assert (await api.call("GET", f"/jobs/{job['id']}?at=2")).json == job
+
+
+async def test_a_retired_job_is_not_there(api):
+    """From its retirement on it is in no number; before it, it is; by its id it is not found any more."""
+    job = await api.enqueue()
+    await api.call("POST", f"/jobs/{job['id']}/cancel", {})
+    (done,) = await api.coordinator.execute([b.retire(job["id"], now=api.clock.now())])
+    assert done.retired
+    for at, canceled in ((2, 1), (3, 0)):
+        assert (await api.call("GET", f"/stats?at={at}")).json["jobs"]["canceled"] == canceled
+        (await api.call("GET", f"/jobs/{job['id']}?at={at}")).refusal(404, "job_not_found")
 
 
 async def test_points_that_there_are_not(api):
