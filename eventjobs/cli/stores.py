@@ -61,7 +61,7 @@ class Database:
 
     def __str__(self) -> str:
         """The address without what may be secret in it."""
-        with _psycopg():
+        with needs_psycopg():
             from eventjobs.store.postgres import database_at
 
         return database_at(self.url)
@@ -70,26 +70,26 @@ class Database:
         return False
 
     def open(self) -> Engine:
-        with _psycopg():
+        with needs_psycopg():
             from eventjobs.store.postgres import open_engine as open_database
         return open_database(self.url, READ_MODELS, notify=self.notify)
 
     def outside(self, projections: Sequence[Projection] = ()) -> AbstractContextManager[Outside]:
         """The store as it stands now, to be looked at, and the tables of some projections. Raises StoreError where
         there is none; Away."""
-        with _psycopg(StoreError):
+        with needs_psycopg(StoreError):
             from eventjobs.store.postgres.outside import open_outside
         return open_outside(self.url, projections)
 
     def fill(self, in_use: Callable[[str], StoreError]) -> Filling:
         """A store that is to be made there. Raises StoreError, and what `in_use` makes of a text if there is one."""
-        with _psycopg(StoreError):
+        with needs_psycopg(StoreError):
             from eventjobs.store.postgres.filling import Filling
         return Filling(self.url, READ_MODELS, in_use)
 
 
 @contextmanager
-def _psycopg(problem: type[Exception] = CannotServe) -> Iterator[None]:
+def needs_psycopg(problem: type[Exception] = CannotServe) -> Iterator[None]:
     """Says what to do when the package is not there."""
     try:
         yield

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import frozen
-
 from eventjobs.cli.progress import Tell
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.projections import READ_MODELS
@@ -23,29 +21,12 @@ from eventjobs.store.lmdb.datafile import open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock
 from eventjobs.store.lmdb.snapshot import Snapshot, copy_of, data_file, in_use, open_snapshot
 from eventjobs.store.lmdb.tables import META, PROJECTION_PREFIX, database_name, decode_progress
+from eventjobs.tools.rebuild.findings import Counted, Finding
 
 PROJECTIONS: dict[str, Projection] = {projection.name: projection for projection in (*INDEXES, *READ_MODELS)}
 """What can be made anew, by name: what commands are decided by, and the read models."""
 WORK = "rebuild.partial"
 """The directory, within that of the store, in which projections are made; what a killed run left is removed."""
-
-
-@frozen
-class Finding:
-    """How one projection compares: how many rows it should have, how many differ, and the key of the first that does.
-
-    `stale` says that it is of an older rule or behind the log, and would be made anew at the next start.
-    """
-
-    name: str
-    rows: int
-    differing: int
-    first: str | None
-    stale: bool
-
-    @property
-    def same(self) -> bool:
-        return not (self.differing or self.stale)
 
 
 def check(path: Path, projections: Sequence[Projection], tell: Tell) -> list[Finding]:
@@ -121,7 +102,7 @@ def _finding(snapshot: Snapshot, aside: Aside, projection: Projection, size: int
     first = None
     for table in projection.tables:
         with aside.rows(table) as made:
-            counted = _Counted(made)
+            counted = Counted(made)
             for key, _ in differences(_stored(snapshot, table), counted):
                 differing += 1
                 first = first or f"{table.name}: {aside.name_of(table, key)}"
@@ -146,18 +127,3 @@ def _is_stale(snapshot: Snapshot, projection: Projection, size: int) -> bool:
     if version > projection.version:
         raise StoreError(f"{projection.name} has version {version}, this eventjobs knows {projection.version}")
     return (version, checkpoint) != (projection.version, size)
-
-
-class _Counted:
-    """Rows that are counted as they go by."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows, self.count = rows, 0
-
-    def __iter__(self) -> _Counted:
-        return self
-
-    def __next__(self) -> tuple[bytes, bytes]:
-        row = next(self._rows)
-        self.count += 1
-        return row

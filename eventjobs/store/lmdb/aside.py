@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,9 @@ import lmdb
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
 from eventjobs.store.codec import seal
-from eventjobs.store.contract import StorageFull, StoreError
+from eventjobs.store.contract import Reader, StorageFull, StoreError
 from eventjobs.store.lmdb.datafile import DATA_FILE, open_environment
-from eventjobs.store.lmdb.reader import LmdbReader, StoredHead
+from eventjobs.store.lmdb.reader import StoredHead
 from eventjobs.store.lmdb.rebuild import fold_records, next_records
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.tables import (
@@ -42,6 +43,7 @@ class Aside:
 
     def __init__(self, directory: Path, projections: Sequence[Projection]) -> None:
         self._file, self._projections = directory.resolve() / DATA_FILE, tuple(projections)
+        self._position = 0
         options = {"max_dbs": MAX_DATABASES, "sync": False, "metasync": False, "lock": False}
         self._env = lmdb.open(os.fsencode(directory), map_size=MAP_BYTES, **options)
         with self._env.begin(write=True) as txn:
@@ -54,9 +56,9 @@ class Aside:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._env.close()
 
-    def fold(self, reader: LmdbReader, progress: Callable[[int, int], None]) -> None:
-        """Make the tables of a log. Raises Corrupt, StorageFull."""
-        position, size = 0, reader.head().size
+    def fold(self, reader: Reader, progress: Callable[[int, int], None]) -> None:
+        """Make the tables of a log; of one that has grown since, bring them up to it. Raises Corrupt, StorageFull."""
+        position, size = self._position, reader.head().size
         progress(0, size)
         while position < size:
             records = next_records(reader, position, size)
@@ -65,7 +67,7 @@ class Aside:
                     fold_records(LmdbTransaction(self._tables, txn, ()), self._tables, txn, self._projections, records)
             except (lmdb.MapFullError, lmdb.DiskError) as error:
                 raise StorageFull(f"there is no room in {self._file.parent} ({error})") from error
-            position = records[-1].position
+            position = self._position = records[-1].position
             release_pages(self._file)
             progress(position, size)
 
@@ -75,11 +77,16 @@ class Aside:
         with self._env.begin() as txn, txn.cursor(db=self._tables.by_table[table][0]) as cursor:
             yield iter(cursor)
 
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """One of them, by its key."""
+        with self._env.begin() as txn:
+            return txn.get(key, db=self._tables.by_table[table][0])
+
     def name_of(self, table: Table, key: bytes) -> str:
         """A row's key for a reader."""
         try:
             parts = self._tables.by_table[table][1].decode(key)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, struct.error):
             return key.hex()
         return ", ".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
 

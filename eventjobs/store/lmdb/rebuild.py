@@ -11,7 +11,7 @@ from eventjobs.domain.events import Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.projection import Projection
 from eventjobs.store.codec import decode_job, encode_job, seal, unseal
-from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.contract import Corrupt, Reader, StoreError
 from eventjobs.store.keys import uuid_bytes
 from eventjobs.store.lmdb.reader import LmdbReader
 from eventjobs.store.lmdb.tables import (
@@ -119,7 +119,7 @@ def _fold_chunk(
     return records[-1].position
 
 
-def next_records(reader: LmdbReader, position: int, size: int) -> list[Record]:
+def next_records(reader: Reader, position: int, size: int) -> list[Record]:
     """What is folded in one commit: the records above a position. Raises Corrupt when there are none up to `size`."""
     records = reader.records(position, min(CHUNK_RECORDS, size - position))
     if not records:

@@ -9,7 +9,7 @@ import psycopg
 from attrs import frozen
 
 from eventjobs.domain.content import Content
-from eventjobs.domain.projection import Projection
+from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.codec import decode_content, unseal
 from eventjobs.store.contract import StoreError
 from eventjobs.store.keys import KeyCodec
@@ -43,7 +43,11 @@ class Refusal:
 
 class Outside(PostgresReader):
     """See store.contract.Reader, of which it answers for the log (head, records, contents, proofs) and for the tables
-    of the projections it was opened with."""
+    of the projections it was opened with. `session` has the transaction that it asks in."""
+
+    def __init__(self, session: Session, codecs: dict[Table, KeyCodec], head: StoredHead) -> None:
+        super().__init__(session, codecs, head)
+        self.session = session
 
     def keeps(self, projection: Projection) -> bool:
         """Whether the coordinators keep the projection by this version of its rule."""

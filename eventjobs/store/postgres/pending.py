@@ -22,9 +22,9 @@ CONTENTS = "INSERT INTO eventjobs.contents SELECT * FROM unnest(%s, %s)"
 ERASED = "DELETE FROM eventjobs.contents WHERE position = ANY (%s)"
 RETIRED = "DELETE FROM eventjobs.jobs WHERE id = ANY (%s)"
 TREE = "INSERT INTO eventjobs.tree SELECT * FROM unnest(%s, %s, %s)"
+JOB_COLUMNS = ("id", "run_at", "waiting", "scheduled", "expires_at", "value", "position", "queue", "kind", "rank")
 NEW_JOBS = (
-    "INSERT INTO eventjobs.jobs "
-    "(id, run_at, waiting, scheduled, expires_at, value, position, queue, kind, rank) "
+    f"INSERT INTO eventjobs.jobs ({', '.join(JOB_COLUMNS)}) "
     "SELECT * FROM unnest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 JOBS = (
@@ -146,7 +146,7 @@ class Pending:
             found.append(_of_tree(self._nodes))
         if self._new:
             jobs = list(self._new.values())
-            found.append((NEW_JOBS, (*_states(jobs), *_places(jobs))))
+            found.append((NEW_JOBS, job_columns(jobs)))
         if self._changed:
             jobs = list(self._changed.values())
             found.append((JOBS, (*_states(jobs), len(jobs))))
@@ -185,6 +185,11 @@ class Pending:
             keys += [encode(key) for key in deltas]
             values += deltas.values()
         return COUNTERS, (Texts(names), Bytes(keys), Numbers(values))
+
+
+def job_columns(jobs: list[Job]) -> tuple[object, ...]:
+    """JOB_COLUMNS of some jobs."""
+    return (*_states(jobs), *_places(jobs))
 
 
 def _states(jobs: list[Job]) -> tuple[object, ...]:

@@ -86,7 +86,7 @@ def test_a_table_that_somebody_locks_is_waited_for_a_while(make_instance, foreig
 
 
 def test_rows_locked_in_the_wrong_order_cost_an_attempt(make_instance, foreign, sound):
-    """A session that locks the later job first makes a deadlock: one of the two is broken off, and the rest is done."""
+    """A session that locks the later job first makes a deadlock: the coordinator is broken off, and tries again."""
     instance = make_instance()
     instance.enqueue(b.enqueue(FIRST), b.enqueue(SECOND))
     foreign.execute("SET deadlock_timeout = '10s'")  # so that it is not the one who looks
@@ -98,7 +98,7 @@ def test_rows_locked_in_the_wrong_order_cost_an_attempt(make_instance, foreign, 
     foreign.execute("SELECT FROM eventjobs.jobs WHERE id = %s FOR UPDATE", (FIRST,))
     foreign.execute("COMMIT")
     canceling.join()
-    assert instance.broken_off == 1
+    assert instance.broken_off >= 1
     assert [record.event.type for record in sound(instance.engine)] == ["job_enqueued"] * 2 + ["job_canceled"] * 2
 
 
@@ -121,8 +121,7 @@ def test_what_a_server_sets_for_sessions_changes_nothing(make_instance, foreign,
 
         def wait_for_turns():
             with psycopg.connect(url) as slow:
-                slow.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
-                slow.execute("SELECT set_config('statement_timeout', '0', true)")
+                slow.execute(bounded(0, 0, 0))
                 slow.execute(APPEND_LOCK)
                 slow.execute("SELECT pg_sleep(0.3)")
 
