@@ -18,7 +18,7 @@ from eventjobs.cli.histories import history_command
 from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database
-from eventjobs.domain.job import State
+from eventjobs.domain.job import Job, State
 from eventjobs.domain.points import Point
 from eventjobs.projections.stats import Stats
 from eventjobs.store.contract import Corrupt, StoreError
@@ -57,8 +57,8 @@ def replay(
     sizes. Jobs that were retired by then are not there. With --diff, the jobs that changed between two points: how, and
     by what at last. With --json, --diff prints one document a line, as --jobs always does.
     """
-    if sum((diff is not None and at is not None, job is not None and queue is not None, each_job and job is not None)):
-        raise click.UsageError("--at or --diff, and one of --job, --queue, and --jobs without --job")
+    if (diff is not None and (at is not None or each_job)) or (job is not None and (queue is not None or each_job)):
+        raise click.UsageError("--diff goes with neither --at nor --jobs, --job with neither --queue nor --jobs")
     with _told(), ExitStack() as bars, open_source(place, bars.enter_context(progress_bars())) as source:
         if diff is not None:
             _diff(source, diff, job, queue, as_json, bars.close)
@@ -170,16 +170,18 @@ def _diff(
     first, last = (_position(source, point) for point in points)
     if last < first:
         raise exits.Refused(f"the second point, position {last:,}, is before the first, position {first:,}")
-    wanted = None if job is None else canonical_id(job) or job
+    job_id = None if job is None else canonical_id(job) or job
+
+    def wanted(changed: Job) -> bool:
+        return job_id in (None, changed.id) and queue in (None, changed.spec.queue)
+
     with _fold(source) as fold:
         for _ in fold.advance(first):
             pass
-        types = fold.compare(last)
+        types = fold.compare(last, wanted)
         printing()
         number = 0
         for changed in fold.changed():
-            if wanted not in (None, changed.after.id) or queue not in (None, changed.after.spec.queue):
-                continue
             number += 1
             if as_json:
                 output.print_json(orjson.dumps(render.change_document(changed)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
@@ -56,10 +56,13 @@ class Fold:
             if place == position:
                 break
 
-    def compare(self, position: int) -> Counter[str]:
-        """Take the records up to a position, and note what changes; how many records there were of each type."""
+    def compare(self, position: int, wanted: Callable[[Job], bool]) -> Counter[str]:
+        """Take the records up to a position, and note what changes of the wanted jobs; how many records of each type
+        these have."""
         types: Counter[str] = Counter()
-        for before, record, _ in self.advance(position):
+        for before, record, after in self.advance(position):
+            if not wanted(after):
+                continue
             types[record.event.type] += 1
             if self._last.get(record.job_id) is None:
                 self._before.put(record.job_id, b"-" if before is None else encode_job(before))
@@ -71,7 +74,7 @@ class Fold:
         return (job for _, job in self._jobs.items() if not job.retired)
 
     def changed(self) -> Iterator[Changed]:
-        """The jobs that changed while the positions were compared, in the order of ids."""
+        """The wanted jobs that changed while the positions were compared, in the order of ids."""
         lasts = self._last.items()
         for (job_id, before), (_, last) in zip(self._before.items(), lasts, strict=True):
             yield Changed(None if before == b"-" else decode_job(before), self._jobs.get(job_id), decode_record(last))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import sys
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -184,6 +185,10 @@ def test_what_changed_between_two_points(past):
     assert run("replay", "--data", past.directory, "--diff", last, last).stdout.startswith("0 jobs changed")
     only = run("replay", "--data", past.directory, "--diff", first, last, "--job", next(iter(found)), "--json").stdout
     assert len(only.splitlines()) == 1
+    told = run("replay", "--data", past.directory, "--diff", first, last, "--queue", "q1").stdout.splitlines()
+    own = Counter(record.event.type for record in records if found[record.job_id]["queue"] == "q1")
+    types = ", ".join(f"{number} {name}" for name, number in sorted(own.items()))
+    assert told[-1] == f"{len(told) - 1} jobs changed from position {first} to {last}: {types}"
     assert "is before" in run("replay", "--data", past.directory, "--diff", last, first, code=exits.REFUSED).stderr
 
 
@@ -219,7 +224,12 @@ def test_points_that_there_are_not(past, tmp_path, monkeypatch, command):
 
 def test_what_replay_cannot_do(past, tmp_path):
     """No store, no such job, options that do not go together: said clearly, with its exit code."""
-    for wrong in (("--at", 1, "--diff", 1, 2), ("--job", ABSENT, "--queue", "q"), ("--job", ABSENT, "--jobs")):
+    for wrong in (
+        ("--at", 1, "--diff", 1, 2),
+        ("--jobs", "--diff", 1, 2),
+        ("--job", ABSENT, "--queue", "q"),
+        ("--job", ABSENT, "--jobs"),
+    ):
         run("replay", "--data", past.directory, *wrong, code=exits.USAGE)
     for command in (("replay",), ("history", ABSENT)):
         assert "no store" in run(*command, "--data", tmp_path / "gone", code=exits.USAGE).stderr
