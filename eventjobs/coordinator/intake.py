@@ -16,6 +16,7 @@ from eventjobs.coordinator.handler import Handler
 from eventjobs.coordinator.replies import Settled, Unavailable, UnknownOutcome
 from eventjobs.domain.commands import Enqueue
 from eventjobs.domain.intake import Asked, NotEnqueued
+from eventjobs.domain.limits import REASON_LENGTH_MAX
 from eventjobs.store.contract import Needs, SharedReader
 
 STEP_JOBS = 500
@@ -78,7 +79,8 @@ class Intake:
                 return any([await self._step([request]) for request in requests])
             asked = requests[0][0]
             log.exception("request_failed", number=asked.number, job_id=asked.job_id)
-            failed = NotEnqueued("failed", f"the coordinator failed to handle it: {error}")
+            reason = f"the coordinator failed to handle it: {error}"[:REASON_LENGTH_MAX]
+            failed = NotEnqueued("failed", ascii(reason)[1:-1])  # whatever it says, it can be stored
             return self._told(await self._settle([(asked, failed)]))
 
     async def _settle(self, requests: Sequence[tuple[Asked, Enqueue | NotEnqueued]]) -> list[Settled]:

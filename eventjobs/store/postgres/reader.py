@@ -38,9 +38,9 @@ GROUP BY l.queue, l.kind ORDER BY l.queue, l.kind
 """
 ASKED = """
 SELECT number, id::text, request::text, payload, actor, asked_at FROM (
-    SELECT *, sum(coalesce(octet_length(payload), 0)) OVER (ORDER BY number) AS total
-    FROM (SELECT * FROM eventjobs.intake ORDER BY number LIMIT %s) AS first
-) AS counted WHERE total <= %s OR number = (SELECT min(number) FROM eventjobs.intake) ORDER BY number
+    SELECT *, row_number() OVER numbers AS place, sum(coalesce(octet_length(payload), 0)) OVER numbers AS total
+    FROM (SELECT * FROM eventjobs.intake ORDER BY number LIMIT %s) AS first WINDOW numbers AS (ORDER BY number)
+) AS counted WHERE total <= %s OR place = 1 ORDER BY number
 """
 HEAD = "SELECT size, time, value FROM eventjobs.heads ORDER BY size DESC LIMIT 1"
 

@@ -205,6 +205,19 @@ def test_a_snapshot_that_is_too_old_for_the_key_is_told_so(instance, connect, so
     assert len(sound(instance.engine)) == 1
 
 
+def test_serializable_producers_do_not_meet(instance, connect, sound):
+    """Two that ask at the same time, under keys or without, are no conflict to the database."""
+    producers = [connect(), connect()]
+    for number, each in enumerate(producers):
+        each.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        ask(each, key=f"order-{number}")
+        ask(each)
+    for each in producers:
+        ask(each, "again")
+        each.commit()
+    assert len(instance.take_in()) == 6 and len(sound(instance.engine)) == 6
+
+
 def test_a_key_that_is_forgotten_while_its_request_waits(instance, producer, foreign, sound):
     """The id is that of a job that is over: no second one comes under it, and the refusal says why."""
     first = ask(producer, key="order-1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from itertools import chain
 
@@ -12,6 +13,9 @@ from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.domain.job import State
 from eventjobs.store.postgres import schema
 from eventjobs.testing import builders as b
+
+VERSION = 2
+FUNCTIONS_DIGEST = "663b46fb15e30d492a5ed10bb91061f60b790c48cb9fe2a1d77fbb5fc4e62d23"
 
 
 def ask(connection, key=None) -> str:
@@ -127,6 +131,13 @@ def test_an_older_store_gets_an_intake_and_older_coordinators_go_on(make_instanc
     assert len(old.lease(5)) == 3
     assert [record.job_id for record in sound(new.engine)][:3] == [b.JOB_ID, b.an_id(2), told]
     assert foreign.execute("SELECT number FROM eventjobs.meta WHERE name = 'oldest_program'").fetchone() == (1,)
+
+
+def test_the_functions_change_only_with_the_schema():
+    """They are made where a store is brought up to a version: whoever changes one of them, or a limit or retry policy
+    that they check, raises the version, or those that are there would go on checking the old."""
+    assert schema.SCHEMA_VERSION == VERSION
+    assert hashlib.sha256(schema.intake_schema.FUNCTIONS.encode()).hexdigest() == FUNCTIONS_DIGEST
 
 
 def test_what_waits_outlives_projections_made_anew(make_instance, producer, sound):

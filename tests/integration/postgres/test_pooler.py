@@ -6,10 +6,13 @@ import asyncio
 from contextlib import ExitStack
 from itertools import chain
 
+import asyncpg
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from eventjobs.cli import exits
+from eventjobs.client import NewJob, enqueue_in, enqueue_in_async, enqueue_many_in
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.postgres import open_engine
 from eventjobs.store.postgres.connection import connect, is_pooled
@@ -72,6 +75,31 @@ def test_a_store_is_brought_up_to_date_through_it(make_instance, url, sound):
     instance.enqueue(*[b.enqueue(b.an_id(number)) for number in range(JOBS)])
     open_engine(url, ()).close()
     sound(make_instance().engine)
+
+
+async def test_producers_enqueue_through_it(make_instance, url, sound):
+    """By each library, more connections than there are, a transaction each time on another one: every job comes once,
+    in order, and its key is held."""
+    instance = make_instance()
+    engine = sa.create_engine(
+        url.replace("postgresql:", "postgresql+psycopg:"), connect_args={"prepare_threshold": None}
+    )
+    producers = [await asyncpg.connect(url, statement_cache_size=0) for _ in range(2 * CONNECTIONS)]
+    told = []
+    for place, producer in enumerate(2 * producers):
+        async with producer.transaction():
+            told.append(await enqueue_in_async(producer, "k", place, idempotency_key=f"async-{place}"))
+            assert await enqueue_in_async(producer, "k", place, idempotency_key=f"async-{place}") == told[-1]
+        with engine.begin() as connection:
+            told.append(enqueue_in(connection, "k", place))
+        with psycopg.connect(url, prepare_threshold=None) as connection:
+            told += enqueue_many_in(connection, [NewJob("k", place)] * 2)
+    for producer in producers:
+        await producer.close()
+    engine.dispose()
+    while instance.take_in(10):
+        pass
+    assert [record.job_id for record in sound(instance.engine)] == told
 
 
 async def test_coordinators_and_a_crowd(server, url, tmp_path):

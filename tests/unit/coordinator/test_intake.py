@@ -45,7 +45,7 @@ class Store:
     def take_in(self, requests):
         for each, command in requests:
             if each.number in self.fails and not isinstance(command, NotEnqueued):
-                raise ValueError("it is broken")
+                raise ValueError("it is broken\0 \ud800")
         if self.busy:
             return []
         for each, command in requests:
@@ -93,7 +93,7 @@ async def test_a_request_that_cannot_be_handled_is_set_aside_alone():
     with capture_logs():
         intake = await run(store)
     assert store.waiting == [] and store.refused.keys() == {2}
-    assert store.refused[2].code == "failed" and "it is broken" in store.refused[2].reason
+    assert store.refused[2].code == "failed" and store.refused[2].reason.endswith("it is broken\\x00 \\ud800")
     assert (intake.taken, intake.refused) == (4, 1)
 
 
