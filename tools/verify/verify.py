@@ -15,6 +15,7 @@ from eventjobs.store.archive import ARCHIVE_DIRECTORY
 from eventjobs.store.codec import unseal
 from eventjobs.store.contract import Corrupt, Head, StorageFull
 from eventjobs.store.indexes import INDEXES
+from eventjobs.store.lmdb.damaged import open_damaged
 from eventjobs.store.lmdb.reader import StoredHead
 from eventjobs.store.lmdb.scratch import Scratch
 from eventjobs.store.lmdb.snapshot import (
@@ -26,6 +27,7 @@ from eventjobs.store.lmdb.snapshot import (
     open_snapshot,
     structural_faults,
 )
+from eventjobs.store.lmdb.structure import looks_sound
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, TREE
 from eventjobs.tools.transfer.lines import is_export
 from eventjobs.tools.verify.archive import check_archive, check_file, is_archive_file
@@ -33,7 +35,7 @@ from eventjobs.tools.verify.compare import Comparison, database
 from eventjobs.tools.verify.contents import ContentWalk
 from eventjobs.tools.verify.export import verify_export
 from eventjobs.tools.verify.fold import Fold
-from eventjobs.tools.verify.report import Check, Outcome, Report, counted, path_text
+from eventjobs.tools.verify.report import Check, Report, counted, path_text
 from eventjobs.tools.verify.tree import TreeWalk
 from eventjobs.tools.verify.walk import LogWalk
 
@@ -63,17 +65,19 @@ def verify(path: Path, kept_head: Head | None, quick: bool, progress: Progress) 
     own_file = data_file(path)
     archive = own_file.with_name(ARCHIVE_DIRECTORY)
     with _standing_still(own_file, progress) as file:
-        if not quick:
-            progress("structure", 0, 0)
-            _check_structure(file, report)
+        progress("structure", 0, 0)
+        sound = looks_sound(file) if quick else _check_structure(file, report)
         try:
-            with open_snapshot(file, archive) as snapshot:
+            with (open_snapshot if sound else open_damaged)(file, archive) as snapshot:
                 _Verification(snapshot, report, kept_head, progress).run(quick)
         except (NoStore, Corrupt) as error:
-            if report.checks and report.outcome is Outcome.DAMAGED:
-                report.check("records").leave(str(error))
-            else:
+            if sound or (quick and isinstance(error, NoStore)):
                 raise
+            records = report.check("records")
+            if isinstance(error, Corrupt):
+                records.fault("unreadable", str(error))
+            else:
+                records.leave(str(error))
     return report
 
 
@@ -98,13 +102,14 @@ def _head_bytes(file: Path) -> bytes:
         return stream.read(HEAD_BYTES)
 
 
-def _check_structure(file: Path, report: Report) -> None:
+def _check_structure(file: Path, report: Report) -> bool:
     check = report.check("structure")
     faults = structural_faults(file)
     for fault in faults:
         check.fault("structure", fault)
     if not faults:
         check.facts = "every page of the file is where it belongs"
+    return not faults
 
 
 class _Verification:

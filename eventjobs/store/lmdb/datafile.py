@@ -15,6 +15,7 @@ import lmdb
 import lmdb.verify
 
 from eventjobs.store.contract import Corrupt, StoreError
+from eventjobs.store.lmdb.layout import HEAD_BYTES, FileHead
 from eventjobs.store.lmdb.tables import MAX_DATABASES
 
 DATA_FILE = "data.mdb"
@@ -78,6 +79,22 @@ def fault_of_heads(file: Path) -> str | None:
     if even == odd == 0 or (even % 2 == 0 and abs(even - odd) == 1):
         return None
     return f"its two heads are of transactions {even} and {odd}, which do not follow each other"
+
+
+def fault_of_length(file: Path) -> str | None:
+    """Whether the file ends before the last page that its newer head speaks of."""
+    with file.open("rb", buffering=0) as stream:
+        try:
+            heads = [FileHead.parse(stream.read(HEAD_BYTES))]
+            stream.seek(heads[0].free.page_size)
+            heads.append(FileHead.parse(stream.read(HEAD_BYTES)))
+        except struct.error:
+            return "the file ends before its heads do: it was cut off"
+    newer = max(heads, key=lambda head: head.transaction)
+    there, wanted = file.stat().st_size, (newer.last_page + 1) * heads[0].free.page_size
+    if there >= wanted:
+        return None
+    return f"the file has {there:,} bytes, but its head speaks of {wanted:,}: it was cut off"
 
 
 def _check_short(file: Path) -> None:

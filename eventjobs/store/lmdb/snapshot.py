@@ -24,12 +24,13 @@ from eventjobs.domain.projection import Projection
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, PART_RECORDS, Archive
 from eventjobs.store.codec import seal, unseal
 from eventjobs.store.contract import Corrupt, StoreError
-from eventjobs.store.lmdb.datafile import DATA_FILE, fault_of_heads
+from eventjobs.store.lmdb.datafile import DATA_FILE, fault_of_heads, fault_of_length
 from eventjobs.store.lmdb.guards import LOCK_FILE
 from eventjobs.store.lmdb.reader import LmdbReader
 from eventjobs.store.lmdb.residency import release_pages
 from eventjobs.store.lmdb.structure import looks_sound
 from eventjobs.store.lmdb.tables import (
+    ARCHIVED_KEY,
     CONTENTS,
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -37,7 +38,7 @@ from eventjobs.store.lmdb.tables import (
     MAX_DATABASES,
     META,
     Tables,
-    archived_size,
+    decode_archived_size,
     position_key,
 )
 
@@ -97,10 +98,11 @@ def structural_faults(file: Path) -> list[str]:
     file at all.
     """
     try:
-        heads = fault_of_heads(file)
-        if heads is None and looks_sound(file):
+        told = [fault_of_heads(file), fault_of_length(file)]
+        if told[0] is None and looks_sound(file):
             return []
-        return ([] if heads is None else [heads]) + lmdb.verify.verify(str(file), subdir=False)
+        faults = lmdb.verify.verify(str(file), subdir=False)
+        return [*filter(None, told if faults else told[:1]), *faults]  # a file may end before pages that are free
     except lmdb.verify.VerifyError as error:
         if "not an LMDB data file" in str(error):
             raise NoStore(f"{file} is not a store of eventjobs: {error}") from error
@@ -112,8 +114,11 @@ class Snapshot:
 
     def __init__(self, env: lmdb.Environment, txn: lmdb.Transaction, file: Path, archive: Path) -> None:
         """`archive` is the directory of the archive, which is looked at when it is needed."""
-        self._env, self._txn, self.file = env, txn, file
-        self._archive_directory = archive
+        self._env, self._txn = env, txn
+        self._begin(file, archive)
+
+    def _begin(self, file: Path, archive: Path) -> None:
+        self.file, self._archive_directory = file, archive
         self.names = [name.decode("ascii", "replace") for name in self._main_keys()]
         for name in (META, LOG, CONTENTS):
             if name not in self.names:
@@ -130,8 +135,7 @@ class Snapshot:
     @cached_property
     def archived(self) -> int:
         """How many records, from the first on, have left the file. Raises Corrupt."""
-        with self._damage_told(META):
-            return archived_size(self._txn, self._database(META))
+        return decode_archived_size(self.stored(META, ARCHIVED_KEY))
 
     def _main_keys(self) -> list[bytes]:
         with self._txn.cursor() as cursor:

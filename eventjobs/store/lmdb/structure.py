@@ -12,25 +12,26 @@ import struct
 import sys
 from pathlib import Path
 
-from attrs import frozen
-
-MAGIC, VERSION = 0xBEEFC0DE, 1
-HEADS = 2
-"""The pages with the two heads of the file."""
-DEPTH_MAX = 32
-NO_PAGE = 2**64 - 1
-NUMBER_BYTES = 8
-
-BRANCH, LEAF, OVERFLOW, HEAD = 1, 2, 4, 8
-"""Sorts of pages."""
-ELSEWHERE, TABLE = 1, 2
-"""Sorts of values: one that has pages of its own, and the root of a table."""
-
-_PAGE = struct.Struct("=QHHHH")
-_NODE = struct.Struct("=HHHH")
-_TABLE = struct.Struct("=IHHQQQQQ")
-_HEAD = struct.Struct("=QHHIIIQQ48s48sQQ")
-_LONG, _NUMBER = struct.Struct("=QHHI"), struct.Struct("=Q")
+from eventjobs.store.lmdb.layout import (
+    BRANCH,
+    DEPTH_MAX,
+    ELSEWHERE,
+    HEAD_BYTES,
+    HEADS,
+    LEAF,
+    LONG_HEAD,
+    NO_PAGE,
+    NODE_HEAD,
+    NUMBER,
+    NUMBER_BYTES,
+    OVERFLOW,
+    PAGE_HEAD,
+    PAGE_SIZES,
+    TABLE,
+    FileHead,
+    Tree,
+    nodes_of,
+)
 
 
 class _Odd(Exception):
@@ -40,18 +41,6 @@ class _Odd(Exception):
 def _expect(holds: bool) -> None:
     if not holds:
         raise _Odd
-
-
-@frozen
-class _Tree:
-    page_size: int
-    flags: int
-    depth: int
-    branches: int
-    leaves: int
-    overflows: int
-    entries: int
-    root: int
 
 
 def looks_sound(file: Path) -> bool:
@@ -69,14 +58,13 @@ class _Look:
 
     def __init__(self, file: int) -> None:
         self._file = file
-        size = _Tree(*_TABLE.unpack(self._read(0, _HEAD.size)[40:88])).page_size
-        _expect(size in (1 << bits for bits in range(9, 16)))
-        self._size = size
+        self._size = size = FileHead.parse(self._read(0, HEAD_BYTES)).free.page_size
+        _expect(size in PAGE_SIZES)
         self._free, self._main, last, self._transaction = self._newer_head()
         _expect(last + 1 >= HEADS and (last + 1) * size <= os.fstat(file).st_size)
         self._seen = bytearray(last + 1)
         """One for each page that was met: none may be met twice, and in the end none may be left."""
-        self._tables: list[_Tree] = []
+        self._tables: list[Tree] = []
         self._lists: list[bytes] = []
 
     def _read(self, at: int, count: int) -> bytes:
@@ -84,16 +72,13 @@ class _Look:
         _expect(len(found) == count)
         return found
 
-    def _newer_head(self) -> tuple[_Tree, _Tree, int, int]:
-        heads = []
-        for number in range(HEADS):
-            found = _HEAD.unpack(self._read(number * self._size, _HEAD.size))
-            page, _, flags, _, magic, version, _, _, free, main, last, transaction = found
-            _expect((page, flags, magic, version) == (number, HEAD, MAGIC, VERSION))
-            _expect(not transaction or transaction % 2 == number)
-            heads.append((_Tree(*_TABLE.unpack(free)), _Tree(*_TABLE.unpack(main)), last, transaction))
-        _expect(heads[0][0].page_size == heads[1][0].page_size)
-        return max(heads, key=lambda head: head[3])
+    def _newer_head(self) -> tuple[Tree, Tree, int, int]:
+        heads = [FileHead.parse(self._read(number * self._size, HEAD_BYTES)) for number in range(HEADS)]
+        for number, head in enumerate(heads):
+            _expect(head.page == number and head.is_one and head.free.page_size == self._size)
+            _expect(not head.transaction or head.transaction % 2 == number)
+        newer = max(heads, key=lambda head: head.transaction)
+        return newer.free, newer.main, newer.last_page, newer.transaction
 
     def all(self) -> None:
         """Raises _Odd when something may be wrong."""
@@ -107,7 +92,7 @@ class _Look:
             self._look_at_list(content)
         _expect(not self._seen.count(0, HEADS))
 
-    def _look_at(self, tree: _Tree, *, free: bool = False, main: bool = False) -> None:
+    def _look_at(self, tree: Tree, *, free: bool = False, main: bool = False) -> None:
         counts = (tree.branches, tree.leaves, tree.overflows, tree.entries)
         if tree.root == NO_PAGE:
             _expect(not any(counts) and not tree.depth)
@@ -126,10 +111,10 @@ class _Look:
     def _walk(self, number: int, depth: int) -> None:
         self._meet(number)
         page = self._read(number * self._size, self._size)
-        own, _, sort, lower, upper = _PAGE.unpack_from(page)
-        _expect(own == number and _PAGE.size <= lower <= upper <= self._size)
-        nodes = struct.unpack_from(f"={(lower - _PAGE.size) // 2}H", page, _PAGE.size)
-        _expect(not nodes or (min(nodes) >= upper and max(nodes) + _NODE.size <= self._size))
+        own, _, sort, lower, upper = PAGE_HEAD.unpack_from(page)
+        _expect(own == number and PAGE_HEAD.size <= lower <= upper <= self._size)
+        nodes = nodes_of(page, lower)
+        _expect(not nodes or (min(nodes) >= upper and max(nodes) + NODE_HEAD.size <= self._size))
         if depth == self._depth:
             _expect(sort == LEAF)
             self._leaves += 1
@@ -142,8 +127,8 @@ class _Look:
     def _branch(self, page: bytes, nodes: tuple[int, ...], depth: int) -> None:
         last = b""
         for place, at in enumerate(nodes):
-            low, middle, high, key_size = _NODE.unpack_from(page, at)
-            start = at + _NODE.size
+            low, middle, high, key_size = NODE_HEAD.unpack_from(page, at)
+            start = at + NODE_HEAD.size
             _expect(start + key_size <= self._size)
             if place:
                 key = self._rank(page[start : start + key_size])
@@ -152,7 +137,13 @@ class _Look:
             self._walk(low | middle << 16 | high << 32, depth + 1)
 
     def _leaf(self, page: bytes, nodes: tuple[int, ...]) -> None:
-        node, head, size, last, is_free = _NODE.unpack_from, _NODE.size, self._size, self._last_key, self._is_free
+        node, head, size, last, is_free = (
+            NODE_HEAD.unpack_from,
+            NODE_HEAD.size,
+            self._size,
+            self._last_key,
+            self._is_free,
+        )
         for at in nodes:
             low, high, sort, key_size = node(page, at)
             stop = at + head + key_size
@@ -179,7 +170,7 @@ class _Look:
     def _value(self, page: bytes, sort: int, at: int, size: int) -> None:
         """A value that is not plainly in its page: elsewhere, the root of a table, or a list of free pages."""
         if sort == ELSEWHERE:
-            content = self._elsewhere(_NUMBER.unpack_from(page, at)[0], size)
+            content = self._elsewhere(NUMBER.unpack_from(page, at)[0], size)
         else:
             _expect(at + size <= self._size)
             content = page[at : at + size]
@@ -188,17 +179,17 @@ class _Look:
             self._lists.append(content)
         elif sort != ELSEWHERE:
             _expect(sort == TABLE and self._is_main)
-            self._tables.append(_Tree(*_TABLE.unpack(content)))
+            self._tables.append(Tree.parse(content))
 
     def _elsewhere(self, first: int, size: int) -> bytes:
-        count = (_LONG.size - 1 + size) // self._size + 1
+        count = (LONG_HEAD.size - 1 + size) // self._size + 1
         for page in range(first, first + count):
             self._meet(page)
-        content = self._read(first * self._size, _LONG.size + (size if self._is_free else 0))
-        own, _, sort, pages = _LONG.unpack_from(content)
+        content = self._read(first * self._size, LONG_HEAD.size + (size if self._is_free else 0))
+        own, _, sort, pages = LONG_HEAD.unpack_from(content)
         _expect((own, sort, pages) == (first, OVERFLOW, count))
         self._overflows += count
-        return content[_LONG.size :]
+        return content[LONG_HEAD.size :]
 
     def _look_at_list(self, content: bytes) -> None:
         count, *pages = struct.unpack(f"={len(content) // NUMBER_BYTES}Q", content)

@@ -63,7 +63,11 @@ def decode_progress(value: bytes) -> tuple[int, int]:
 
 def archived_size(txn: lmdb.Transaction, meta: object) -> int:
     """How many records, from the first on, have left the database `log`: they are in the archive alone."""
-    stored = txn.get(ARCHIVED_KEY, db=meta)
+    return decode_archived_size(txn.get(ARCHIVED_KEY, db=meta))
+
+
+def decode_archived_size(stored: bytes | None) -> int:
+    """The same from what is stored of it, None for nothing. Raises Corrupt."""
     return 0 if stored is None else msgspec.msgpack.decode(unseal(ARCHIVED_KEY, stored, META), type=int)
 
 
