@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-from eventjobs.testing.postgres import UNPRIVILEGED, answers, free_port
-from eventjobs.testing.processes import ProgramProcess, wait_for
+from eventjobs.testing.postgres import UNPRIVILEGED, answers
+from eventjobs.testing.processes import ProgramProcess, free_port, wait_for
 
 PROGRAM = "pgbouncer"
 SETTINGS = """

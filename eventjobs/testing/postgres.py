@@ -18,7 +18,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from functools import cache
@@ -30,7 +29,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from eventjobs.testing.processes import wait_for
+from eventjobs.testing.processes import free_port, wait_for
 
 SERVER_VARIABLE = "EVENTJOBS_TEST_POSTGRES"
 BINARIES_VARIABLE = "EVENTJOBS_TEST_POSTGRES_BIN"
@@ -212,13 +211,6 @@ def _place() -> str | None:
     """Where the data lies: in memory, if there is enough, so that flushing to a disk that others use costs nothing."""
     there = os.path.isdir(MEMORY) and os.access(MEMORY, os.W_OK)
     return MEMORY if there and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN else None
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @cache

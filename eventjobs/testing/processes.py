@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,6 +30,9 @@ T = TypeVar("T")
 WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.02
 
+PORTS = range(10_000, 32_768)
+"""Below those that systems give out by themselves."""
+
 
 def wait_for(look: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
     """The first true value of `look`, asked again and again. Raises AssertionError, naming what, when time is up."""
@@ -38,6 +42,26 @@ def wait_for(look: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) ->
             raise AssertionError(f"waited {seconds:g} s in vain for {what}")
         time.sleep(LOOK_SECONDS)
     return found
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on.
+
+    It is none of those that the system gives to who asks for any, or connects from: so it is likely to be free still
+    when a program comes to listen on it, and again when that is restarted.
+    """
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        if _is_free(port):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
 
 
 class ProgramProcess:
@@ -120,7 +144,7 @@ class CoordinatorProcess:
         self.log = directory / "coordinator.log"
         self._options, self._environment = options, environment
         self._port_file = directory / "port"
-        self.port = 0
+        self.port = free_port()
         self.process = self._start()
 
     def __enter__(self) -> Self:
@@ -163,19 +187,12 @@ class CoordinatorProcess:
     def restart(self) -> None:
         """Start it again, after it was ended: in good order if it still runs.
 
-        Its port is free, but for a moment some program's outgoing connection may have it: then it is tried again.
+        Should another program have its port by now, that is waited for.
         """
         if self.process.running:
             self.stop()
-        wait_for(self._port_is_free, f"port {self.port} to be free")
+        wait_for(lambda: _is_free(self.port), f"port {self.port} to be free")
         self.process = self._start()
-
-    def _port_is_free(self) -> bool:
-        try:
-            with socket.create_server(("127.0.0.1", self.port)):
-                return True
-        except OSError:
-            return False
 
     def _start(self) -> ProgramProcess:
         self._port_file.unlink(missing_ok=True)

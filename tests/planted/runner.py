@@ -31,7 +31,7 @@ import structlog.testing
 import uvloop
 import yaml
 
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 """A run that takes longer is ended by a signal."""
 
 IMPORTED = (aiohttp, asyncio, attrs, click, hypothesis, lmdb, msgspec, orjson, psutil, psycopg, rich, structlog, uvloop)
