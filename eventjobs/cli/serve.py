@@ -103,15 +103,20 @@ def serve(
     if store is None or options.given("data"):
         place = Directory(data.resolve(), map_size, force_filesystem)
     else:
-        _refuse_what_is_for_directories(store)
-        place, archive_after = Database(store, notify=not no_notify), None
+        _refuse_what_is_for_directories(store, archive_after)
+        place = Database(store, notify=not no_notify)
     run(Server(place, host, port, port_file, archive_after, notes, say, retain).run())
 
 
-def _refuse_what_is_for_directories(store: str) -> None:
-    """Raises UsageError for what does not go together. What only the environment says stands back."""
+def _refuse_what_is_for_directories(store: str, archive_after: int | None) -> None:
+    """Raises UsageError for what does not go together. What only the environment says of a directory stands back; not
+    so a rule that would not be kept."""
     if not store.startswith(options.DATABASE_SCHEMES):
         raise click.UsageError("--store takes a URL such as postgresql://user@host/name; a directory is --data")
-    for name in ("map_size", "force_filesystem", "archive_after"):
+    if archive_after is not None:
+        raise click.UsageError(
+            "--archive-after is for a store in a directory, not for --store: a database has no archive"
+        )
+    for name in ("map_size", "force_filesystem"):
         if options.given(name):
             raise click.UsageError(f"--{name.replace('_', '-')} is for a store in a directory, not for --store")

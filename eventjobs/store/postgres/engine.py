@@ -10,13 +10,13 @@ import psycopg
 
 from eventjobs.domain.projection import Projection
 from eventjobs.store.contract import NOTHING, JobsHeld, Needs, OutcomeUnknown, Pulse, StoreError, TryAgain
-from eventjobs.store.indexes import INDEXES, LEASE_REQUEST_MEMORY
+from eventjobs.store.indexes import INDEXES
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Uuids
 from eventjobs.store.postgres.connection import LOCK_NOT_AVAILABLE, Session, Sessions, Statement, meaning
+from eventjobs.store.postgres.housekeeping import clear_up
 from eventjobs.store.postgres.listener import CHANNEL, Listener
 from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
-from eventjobs.store.postgres.locks import KEEPER_LOCK, LOCK_SPACE
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
 from eventjobs.store.postgres.schema import migrate
@@ -29,33 +29,16 @@ LOOK_PART = 20
 """And not more than one part in this many of the time is spent on it."""
 HELD_MAX = 10_000
 """Jobs that are remembered as locked by somebody."""
-FOLDED_ROWS = 100_000
-FORGOTTEN_REQUESTS = 10_000
-"""Rows that one round of housekeeping takes on."""
 
 NEW_HEAD = "INSERT INTO eventjobs.heads VALUES (%s, %s, %s)"
 OLD_HEAD = "DELETE FROM eventjobs.heads WHERE size = %s"
 NOTIFY = f"SELECT pg_notify('{CHANNEL}', '')"
 WRITTEN = "SELECT value FROM eventjobs.heads WHERE size = %s"
-FOLD = """
-WITH deltas AS (
-    DELETE FROM eventjobs.counter_deltas
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM eventjobs.counter_deltas LIMIT %s)) RETURNING name, key, value
-)
-INSERT INTO eventjobs.counters AS kept SELECT name, key, sum(value) FROM deltas GROUP BY name, key
-ON CONFLICT (name, key) DO UPDATE SET value = kept.value + excluded.value
-"""
-FORGET = """
-DELETE FROM eventjobs.lease_requests WHERE digest = ANY (ARRAY(
-    SELECT digest FROM eventjobs.lease_requests WHERE time <= eventjobs.clock() - %s ORDER BY time LIMIT %s
-))
-"""
 VIEW = [(BEGIN_READING, ()), (READING, ()), (HEAD, ())]
 ASKED_AT = "SELECT asked_at FROM eventjobs.intake ORDER BY number LIMIT 1"
 PULSE = [*VIEW[:2], (f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock(), ({ASKED_AT})", ())]
 THERE = "SELECT id FROM eventjobs.jobs WHERE id = ANY (%s)"
 FREE = f"{THERE} FOR UPDATE SKIP LOCKED"
-KEEPER = f"SELECT pg_try_advisory_xact_lock({LOCK_SPACE}, {KEEPER_LOCK})"
 
 
 def open_engine(
@@ -245,14 +228,12 @@ class PostgresEngine:
         return True
 
     def maintain(self) -> None:
-        """One coordinator at a time folds the counters' deltas and forgets lease requests that have passed a day."""
+        """One coordinator at a time clears up."""
         if len(self._held) > HELD_MAX:
             self._held.clear()
         with self._readers.borrowed() as session:
             try:
-                if session.run([(BEGIN, ()), (SETTINGS, ()), (KEEPER, ())])[2] == [(True,)]:
-                    forget = (FORGET, (LEASE_REQUEST_MEMORY, FORGOTTEN_REQUESTS))
-                    session.run([(FOLD, (FOLDED_ROWS,)), forget, ("COMMIT", ())])
+                clear_up(session)
             except psycopg.Error as error:
                 raise meaning(error) from error
 

@@ -28,6 +28,9 @@ from eventjobs.store.postgres.schema import projection_table
 LOADED_CANDIDATES_MAX = 2_000
 """Candidates locked beforehand for all requests of a transaction together; more are asked for when they are wanted."""
 
+LOWS_MAX = 1_000
+"""Lanes that a coordinator remembers, and sends along when it looks for candidates."""
+
 LOCK_JOBS = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
 THERE = "SELECT id::text, value FROM eventjobs.jobs WHERE id = ANY (%s)"
 CANDIDATES = "SELECT * FROM eventjobs.candidates(%s::text[], %s::text[], {due}, %s::bigint, %s, %s, %s, %s, %s)"
@@ -70,7 +73,8 @@ def leasing_order(job: Job) -> tuple[int, int, int]:
 
 
 class Lows:
-    """For each lane the (run_at, position) up to which this coordinator has leased everything: where to look from.
+    """For each of the lanes that this coordinator leased from last the (run_at, position) up to which it has leased
+    everything: where to look from.
 
     The dead entries of leased jobs stay at the beginning of a lane while a transaction that somebody holds open keeps
     them from being cleaned away, and a look from the beginning would walk over all of them. A job that another
@@ -94,7 +98,9 @@ class Lows:
         """These were leased, the first of their lanes; each as it was before."""
         for job in jobs:
             lane, place = lane_of(job), (job.run_at, job.spec.position)
-            self._lows[lane] = max(place, self._lows.get(lane, place))
+            self._lows[lane] = max(place, self._lows.pop(lane, place))
+        while len(self._lows) > LOWS_MAX:
+            del self._lows[next(iter(self._lows))]
 
     def waiting(self, job: Job) -> None:
         """This one waits now: nothing below it is known to be all there is."""

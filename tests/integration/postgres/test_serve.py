@@ -92,6 +92,15 @@ def test_a_store_that_cannot_be_used_is_refused_with_one_clear_line(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("told", ["option", "variable"])
+def test_an_archive_of_a_database_is_refused(tmp_path: Path, told: str) -> None:
+    """Also where only the environment asks for it: the rule would not be kept."""
+    options = ["--archive-after", "30d"] if told == "option" else []
+    variables = {} if told == "option" else {"EVENTJOBS_ARCHIVE_AFTER": "30d"}
+    returned, text = serve("--store", "postgresql://127.0.0.1:1/x", *options, cwd=tmp_path, **variables)
+    assert returned == exits.USAGE and "a database has no archive" in text, text
+
+
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     """The package is named, and how it comes in."""
     (tmp_path / "psycopg").mkdir()
