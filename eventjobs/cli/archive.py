@@ -24,7 +24,7 @@ from eventjobs.store.lmdb import LmdbEngine, open_engine
     default="0s",
     show_default=True,
     metavar="DURATION",
-    help="Move records that are older than this, such as 12h or 30d.",
+    help="Move records that are older than this: a number and s, m, h, d or w, such as 30d.",
 )
 @options.json_option
 def archive(data: Path, older_than: int, as_json: bool) -> None:

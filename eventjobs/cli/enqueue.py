@@ -43,9 +43,9 @@ from eventjobs.domain.limits import (
     "delay_seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
-    help="How long to wait before it may run.",
+    help="How long to wait before it may run, up to 10 years; 0 when left out.",
 )
-@click.option("--run-at", metavar="TIME", help="When it may run, such as 2030-01-31T08:00:00Z.")
+@click.option("--run-at", metavar="TIME", help="When it may run instead, such as 2030-01-31T08:00:00Z, with an offset.")
 @click.option(
     "--max-attempts",
     metavar="NUMBER",
@@ -55,13 +55,15 @@ from eventjobs.domain.limits import (
 @click.option(
     "--retry-policy",
     metavar="JSON",
-    help='How long to wait after a failure, such as {"type":"exponential","base":1,"max_delay":300}.',
+    help="How long to wait after a failure, in seconds: type exponential, linear or constant; when left out "
+    '{"type":"exponential","base":1,"max_delay":300,"jitter":0.5}.',
 )
 @click.option(
     "--key",
     "idempotency_key",
     metavar="KEY",
-    help="Idempotency key: the same request under the same key yields the same job.",
+    help="Idempotency key, 1 to 255 characters: the same request under the same key yields the same job; none when "
+    "left out.",
 )
 @options.json_option
 @with_actor

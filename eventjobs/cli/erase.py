@@ -29,7 +29,12 @@ from eventjobs.domain.limits import MICROSECONDS
     type=click.Choice([state.value for state in sorted(FINISHED)]),
     help=f"All finished jobs in this state: {', '.join(sorted(FINISHED))}.",
 )
-@click.option("--older-than", metavar="DURATION", type=DURATION, help="All jobs that ended so long ago, such as 30d.")
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    type=DURATION,
+    help="All jobs that ended so long ago: a number and s, m, h, d or w, such as 30d.",
+)
 @click.option("--reason", metavar="TEXT", help="Why; the history of the jobs keeps it.")
 @click.option("--yes", is_flag=True, help="Do not ask before many jobs are erased.")
 @options.json_option

@@ -9,12 +9,12 @@ import click
 import orjson
 
 from eventjobs.cli import options, output
-from eventjobs.cli.exits import Refused
+from eventjobs.cli.exits import CannotCheck, Refused
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.signing import checkpoints, signing_options
 from eventjobs.cli.sources import source_options
 from eventjobs.cli.stores import Database, open_proofs
-from eventjobs.store.contract import Head, StoreError
+from eventjobs.store.contract import Corrupt, Head, StoreError
 
 
 @click.command(short_help="Print the head of the log, to be kept elsewhere.")
@@ -45,8 +45,10 @@ def _stored_head(store: Path | Database) -> Head:
     try:
         with open_proofs(store) as reader:
             return reader.head()
-    except StoreError as error:
+    except Corrupt as error:
         raise Refused(str(error)) from error
+    except StoreError as error:
+        raise CannotCheck(str(error)) from error
 
 
 def _document(head: Head, origin: str | None, key_file: Path | None) -> dict[str, object]:

@@ -10,12 +10,12 @@ import orjson
 
 from eventjobs.api.render_proofs import consistency_document, inclusion_document
 from eventjobs.cli import output
-from eventjobs.cli.exits import Refused
+from eventjobs.cli.exits import CannotCheck, Refused
 from eventjobs.cli.remote import Remote
 from eventjobs.cli.signing import FILE, kept_head
 from eventjobs.cli.sources import source_options
 from eventjobs.cli.stores import Database, open_proofs
-from eventjobs.store.contract import Head, StoreError
+from eventjobs.store.contract import Corrupt, Head, StoreError
 
 Proof = dict[str, object]
 
@@ -70,5 +70,7 @@ def _from_store(store: Path | Database, position: int | None, kept: Head | None,
             if position is None:
                 return consistency_document(reader, wanted, size)
             return inclusion_document(reader, wanted, size)
-    except StoreError as error:
+    except Corrupt as error:
         raise Refused(str(error)) from error
+    except StoreError as error:
+        raise CannotCheck(str(error)) from error

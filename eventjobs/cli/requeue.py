@@ -14,7 +14,12 @@ from eventjobs.cli.remote import Remote, with_actor
 @click.option("--all", "everything", is_flag=True, help="All dead jobs, or those of --kind and --queue; oldest first.")
 @click.option("--kind", metavar="KIND", help="With --all: only jobs of this kind.")
 @click.option("--queue", metavar="QUEUE", help="With --all: only jobs in this queue.")
-@click.option("--limit", metavar="NUMBER", type=click.IntRange(min=1), help="With --all: how many jobs at most.")
+@click.option(
+    "--limit",
+    metavar="NUMBER",
+    type=click.IntRange(min=1),
+    help="With --all: how many jobs at most; no bound when left out.",
+)
 @options.json_option
 @with_actor
 def requeue(

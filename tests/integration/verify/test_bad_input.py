@@ -102,7 +102,7 @@ def test_what_is_no_store(tmp_path, what, options):
     assert words in done.stderr and done.stderr.startswith("eventjobs: ") and done.stderr.count("\n") == 1
     assert done.stdout == ""
     for command in (("head",), ("prove", "1")):
-        assert words in run(*command, "--data", place, code=1).stderr
+        assert words in run(*command, "--data", place, code=2).stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
