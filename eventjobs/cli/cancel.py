@@ -6,14 +6,14 @@ import click
 
 from eventjobs.cli import options
 from eventjobs.cli.each import for_each_job
-from eventjobs.cli.remote import Remote, with_actor
+from eventjobs.cli.remote import Remote, with_operator
 
 
 @click.command(short_help="Stop jobs for good.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Why; the job's history keeps it.")
 @options.json_option
-@with_actor
+@with_operator
 def cancel(ids: tuple[str, ...], reason: str | None, as_json: bool, remote: Remote) -> None:
     """Stop jobs for good, waiting or running.
 

@@ -161,12 +161,12 @@ def with_remote(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_actor(command: Callable[..., None]) -> Callable[..., None]:
-    """--url and --actor, of commands that change something: the log keeps who asked."""
+    """--url and --actor, of commands that put something in: the log keeps who asked."""
     return _with_actor(command, lambda: None, "your network address")
 
 
 def with_operator(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for what cannot be undone: the log keeps who it was at which machine."""
+    """The same for what an operator does to jobs that are there: the log keeps who it was at which machine."""
     return _with_actor(command, user_at_host, "USER@HOST")
 
 

@@ -6,7 +6,7 @@ import click
 
 from eventjobs.cli import documents, options, output
 from eventjobs.cli.each import for_each_job
-from eventjobs.cli.remote import Remote, with_actor
+from eventjobs.cli.remote import Remote, with_operator
 
 
 @click.command(short_help="Give dead jobs a fresh set of attempts.")
@@ -21,7 +21,7 @@ from eventjobs.cli.remote import Remote, with_actor
     help="With --all: how many jobs at most; no bound when left out.",
 )
 @options.json_option
-@with_actor
+@with_operator
 def requeue(
     ids: tuple[str, ...],
     everything: bool,
