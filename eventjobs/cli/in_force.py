@@ -18,9 +18,11 @@ def settings_lines(retention: Rules, archive_after: int | None, notes: Checkpoin
     """Lines for the log of the process. `archive_after` is an age in microseconds, None for never."""
     texts = ", ".join(rule.text for rule in retention.rules)
     kept = f"lets go of finished jobs by --retain: {texts}" if texts else "keeps finished jobs for ever (no --retain)"
-    moved = "never (no --archive-after)" if archive_after is None else f"at the age of {age_text(archive_after)}"
+    moved = "no records go to the archive (no --archive-after)"
+    if archive_after is not None:
+        moved = f"records go to the archive at the age of {age_text(archive_after)}"
     signed = "unsigned" if notes.key is None else f"signed by {notes.key.name}"
-    yield f"{kept}; records go to the archive {moved}; heads of {notes.origin}, {signed}"
+    yield f"{kept}; {moved}; heads of {notes.origin}, {signed}"
     if hasty := [rule for rule in retention.rules if rule.subject in _ENDS and _is_hasty(rule.age)]:
         yield (
             f"warning: --retain {hasty[0].text}: a worker that repeats what it said of a job, as the answer was lost, "

@@ -125,7 +125,7 @@ class Show:
             self._remote.post("/jobs/batch", {"jobs": [task.request(self._broken) for task in batch]})
         sorts = [task.sort for task in self._tasks]
         self._tell(
-            f"{len(sorts)} jobs, one for each file of {Path(self._tasks[0].path).parent}: "
+            f"{len(sorts):,} jobs, one for each file of {Path(self._tasks[0].path).parent}: "
             f"{sorts.count(Sort.SLOW)} take their time, {sorts.count(Sort.FLAKY)} fail twice, "
             f"{sorts.count(Sort.DOOMED)} fail until they are dead"
         )

@@ -16,7 +16,7 @@ def test_without_settings_it_says_what_holds_and_where_to_change_it() -> None:
     """For ever, never and unsigned are said, with the options that say otherwise."""
     (line,) = settings_lines(NO_RULES, None, NOTES)
     assert line == (
-        "keeps finished jobs for ever (no --retain); records go to the archive never (no --archive-after); "
+        "keeps finished jobs for ever (no --retain); no records go to the archive (no --archive-after); "
         "heads of example.com/jobs, unsigned"
     )
 
@@ -24,7 +24,10 @@ def test_without_settings_it_says_what_holds_and_where_to_change_it() -> None:
 def test_rules_and_ages_are_said_as_they_were_given() -> None:
     """The text of each rule, and the age in the unit that it has."""
     (line,) = settings_lines(parse_rules("succeeded  queue=mail 3d, payloads 0s"), age_of("36h"), NOTES)
-    assert "by --retain: succeeded queue=mail 3d, payloads 0s; " in line and "at the age of 36h" in line
+    assert (
+        "by --retain: succeeded queue=mail 3d, payloads 0s; " in line
+        and "; records go to the archive at the age of 36h; " in line
+    )
 
 
 @pytest.mark.parametrize(("rules", "warns"), [("succeeded 0s", True), ("dead 59s", True), ("canceled 60s", False)])
