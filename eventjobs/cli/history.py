@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -17,7 +19,7 @@ from eventjobs.cli.sources import source_options
 from eventjobs.cli.stores import Database
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.replay.fold import records_of
-from eventjobs.tools.source import open_source
+from eventjobs.tools.source import Source, open_source
 
 
 @click.command(short_help="Tell what happened to a job, when, by whom and why.")
@@ -45,13 +47,25 @@ def history(job_id: str, as_json: bool, store: Path | Database | None, url: str)
 def _stored(store: Path | Database, job_id: str) -> list[bytes]:
     """The texts of a job's events in a log, as HTTP has them."""
     wanted = canonical_id(job_id)
+    with log_read(store) as source:
+        texts = [] if wanted is None else [event_text(record) for record in records_of(source, wanted)]
+    if not texts:
+        raise no_job(job_id, store)
+    return texts
+
+
+@contextmanager
+def log_read(store: Path | Database) -> Iterator[Source]:
+    """The log that lies somewhere, with a bar for the reading; what is wrong with it as the command's own errors."""
     try:
         with progress_bars() as progress, open_source(store, progress) as source:
-            texts = [] if wanted is None else [event_text(record) for record in records_of(source, wanted)]
+            yield source
     except Corrupt as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error
-    if not texts:
-        raise exits.Refused(f"there is no job {job_id} in the log of {store}")
-    return texts
+
+
+def no_job(job_id: str, store: Path | Database) -> exits.Refused:
+    """Says that the log has no such job."""
+    return exits.Refused(f"there is no job {job_id} in the log of {store}")

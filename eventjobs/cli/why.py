@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import click
+import orjson
 
+from eventjobs.api.routes_settle import canonical_id
 from eventjobs.cli import documents, events, options, output
-from eventjobs.cli.remote import Remote, job_path, with_remote
+from eventjobs.cli.history import log_read, no_job
+from eventjobs.cli.remote import Remote, job_path
+from eventjobs.cli.sources import source_options
+from eventjobs.cli.stores import Database
+from eventjobs.tools.replay import reasons
 
 Why = dict[str, Any]
 SHOWN_MAX = 5
@@ -17,15 +25,32 @@ SHOWN_MAX = 5
 @click.command(short_help="Say why a job is not running now.")
 @click.argument("job_id", metavar="ID")
 @options.json_option
-@with_remote
-def why(job_id: str, as_json: bool, remote: Remote) -> None:
+@source_options
+def why(job_id: str, as_json: bool, store: Path | Database | None, url: str) -> None:
     """Say why a job is not running now: it waits for its time or its retry, other jobs are before it, no worker asks
-    for its queue and kind, a worker has it, or it has ended."""
-    answer = remote.get(job_path(job_id, "why"))
+    for its queue and kind, a worker has it, or it has ended.
+
+    With --data or --store the log itself is read. It knows jobs that were retired, but not who asks for jobs.
+    """
+    if store is not None:
+        answer = _stored(store, job_id)
+    else:
+        with Remote(url) as remote:
+            answer = remote.get(job_path(job_id, "why"))
     if as_json:
         output.print_json(answer)
     else:
         output.console().print(output.text(sentence(documents.loads(answer))), soft_wrap=True)
+
+
+def _stored(store: Path | Database, job_id: str) -> bytes:
+    """What the log says, as the coordinator would have it."""
+    wanted = canonical_id(job_id)
+    with log_read(store) as source:
+        found = None if wanted is None else reasons.why(source, wanted, time.time_ns() // 1_000)
+    if found is None:
+        raise no_job(job_id, store)
+    return orjson.dumps(found)
 
 
 def sentence(found: Why) -> str:
@@ -51,12 +76,26 @@ def reason(found: Why) -> str:
             return f"{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
         case "next":
             return f"it is the next for those who ask; {_askers(found)}"
+        case "due":
+            return "it can be leased; who asks for jobs is known to a running coordinator alone"
+        case "retired":
+            return f"{_past(found)}; {_retired(found['retired'])}"
         case "running":
             return (
                 f"worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
                 f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
             )
+    return _past(found)
+
+
+def _past(found: Why) -> str:
+    """How the job ended, and which of its contents were erased since."""
     return "; ".join([_ended(found), *map(_erased, found["erasures"])])
+
+
+def _retired(event: Why) -> str:
+    when, rule = output.clock(event["time"]), event["data"]["rule"]
+    return f"{events.actor(event)} retired it at {when} by the rule: {rule}"
 
 
 def _ended(found: Why) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 from attrs import frozen
 
-from eventjobs.domain.events import JobRetired, Record
+from eventjobs.api.render_why import ENDS
+from eventjobs.domain.events import ContentsErased, JobRequeued, JobRetired, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.store.codec import decode_job, decode_record, encode_job, encode_record
@@ -96,23 +97,32 @@ class Fold:
 
 @frozen
 class JobAt:
-    """A job as of a position, and the record by which it was retired before, if it was."""
+    """A job as of a position, and those of its records that tell how it came to rest: by which it was retired before,
+    which ended it, and which erased contents of it since."""
 
     job: Job
     retired: Record | None
+    ended: Record | None
+    erasures: tuple[Record, ...]
 
 
 def job_at(source: Source, job_id: str, position: int) -> JobAt | None:
     """One job as of a position: only its own records are looked at. None when there was no such job yet."""
-    job = retired = None
+    job = retired = ended = None
+    erasures: list[Record] = []
     for record in records_of(source, job_id, position):
         try:
             job = evolve(job, record)
         except IMPOSSIBLE as error:
             raise Corrupt(f"position {record.position} cannot have happened; `eventjobs verify` tells more") from error
-        if isinstance(record.event, JobRetired):
+        if isinstance(record.event, (*ENDS, JobRequeued)):
+            ended = record if isinstance(record.event, ENDS) else None
+            erasures = []
+        elif isinstance(record.event, ContentsErased):
+            erasures.append(record)
+        elif isinstance(record.event, JobRetired):
             retired = record
-    return None if job is None else JobAt(job, retired)
+    return None if job is None else JobAt(job, retired, ended, tuple(erasures))
 
 
 def records_of(source: Source, job_id: str, until: int | None = None) -> Iterator[Record]:

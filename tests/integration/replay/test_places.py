@@ -3,7 +3,9 @@ database."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +85,7 @@ def answers(lived: Path) -> dict[tuple, str]:
     questions += [("replay", "--diff", 20, MIDDLE), ("replay", "--diff", MIDDLE, size, "--json")]
     questions += [("replay", "--job", job, "--at", MIDDLE) for job in (retired, b.an_id(5))]
     questions += [("history", job, "--json") for job in (retired, b.an_id(5), b.an_id(8))]
+    questions += [("why", job) for job in (retired, b.an_id(5), b.an_id(8))]
     return {question: run(*question, "--data", lived).stdout for question in questions}
 
 
@@ -121,10 +124,56 @@ def test_the_past_of_a_database(exported, answers, postgres_url, monkeypatch):
     assert "secret" not in run("history", b.an_id(9_999), "--store", postgres_url, code=exits.REFUSED).stderr
 
 
+REASONS = {
+    "scheduled": r"is queued: scheduled for 2\d{3}",
+    "due": r"is queued: it can be leased; who asks for jobs is known to a running coordinator alone$",
+    "running": r"is running: worker worker-1 has it until 2\d{3}",
+    "waiting_for_retry": r"is failed: attempt 1 of 3 failed with E: m; the next is not before ",
+    "dead": r"is dead: given up at 2\d{3}.*; last error: E: m$",
+    "canceled": r"is canceled: operator \S+ canceled it at 2\d{3}.*: no$",
+    "succeeded": r"is succeeded: worker worker-1 completed it at 2\d{3}.* \(attempt 1 of 1\)$",
+    "retired": r"is succeeded: worker .* completed it at .*; coordinator retention retired it at .*: succeeded 1s$",
+}
+
+
+@pytest.mark.parametrize("place", ["store", "export"])
+def test_why_without_a_coordinator(tmp_path, place):
+    """Each reason that the log knows, in a sentence and as the document that HTTP gives."""
+    engine = open_engine(tmp_path / "store", READ_MODELS, 64 << 20, force_filesystem=True)
+    driver, now = Driver(engine), time.time_ns() // 1_000
+    ids = {reason: b.an_id(number) for number, reason in enumerate(REASONS)}
+    waits = ("scheduled", "due", "canceled")
+    for reason, job_id in ids.items():
+        if reason not in waits:
+            attempts = 1 if reason in ("succeeded", "dead") else 3
+            driver.execute(b.enqueue(job_id, max_attempts=attempts, now=now))
+            driver.lease(b.lease(now=now))
+    error = b.content('{"type":"E","message":"m"}')
+    driver.execute(
+        b.fail(ids["waiting_for_retry"], error=error, delay=b.seconds(6_000), now=now),
+        b.fail(ids["dead"], error=error, now=now),
+        b.complete(ids["succeeded"], now=now),
+        b.complete(ids["retired"], now=now),
+        b.retire(ids["retired"], now=now),
+        b.enqueue(ids["scheduled"], delay=b.seconds(6_000), now=now),
+        b.enqueue(ids["due"], now=now),
+        b.enqueue(ids["canceled"], now=now),
+        b.cancel(ids["canceled"], reason="no", now=now),
+    )
+    engine.close()
+    run("export", "--data", tmp_path / "store", "--out", tmp_path / "export")
+    for reason, job_id in ids.items():
+        said = run("why", job_id, "--data", tmp_path / place).stdout
+        assert re.search(REASONS[reason], said.strip()), (reason, said)
+        found = orjson.loads(run("why", job_id, "--data", tmp_path / place, "--json").stdout)
+        assert (found["reason"], found["asked"], found["retired"] is None) == (reason, None, reason != "retired")
+    assert "there is no job" in run("why", b.an_id(99), "--data", tmp_path / place, code=exits.REFUSED).stderr
+
+
 def test_no_store_in_a_database(postgres_url):
     """An empty one, and one that is away."""
     away = "postgresql://nobody:secret@127.0.0.1:1/none"
-    for command in (("replay",), ("history", b.an_id(1))):
+    for command in (("replay",), ("history", b.an_id(1)), ("why", b.an_id(1))):
         assert "there is no store" in run(*command, "--store", postgres_url, code=exits.USAGE).stderr
         said = run(*command, "--store", away, code=exits.USAGE).stderr
         assert "cannot be reached" in said and "secret" not in said
