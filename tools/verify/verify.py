@@ -28,7 +28,18 @@ from eventjobs.store.lmdb.snapshot import (
     structural_faults,
 )
 from eventjobs.store.lmdb.structure import looks_sound
-from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, LOG, META, SCRATCH, TREE
+from eventjobs.store.lmdb.tables import (
+    ARCHIVED_KEY,
+    CONTENTS,
+    FORMAT_KEY,
+    HEAD_KEY,
+    LOG,
+    META,
+    PROJECTION_PREFIX,
+    SCRATCH,
+    TREE,
+    TREE_KEY,
+)
 from eventjobs.tools.transfer.lines import is_export
 from eventjobs.tools.verify.archive import check_archive, check_file, is_archive_file
 from eventjobs.tools.verify.compare import Comparison, database
@@ -204,3 +215,8 @@ class _Verification:
         known = {META, LOG, CONTENTS, TREE, SCRATCH, *map(database, tables)}
         if unknown := sorted(set(self._snapshot.names) - known):
             self._report.said.append(f"Not looked at, for it is not known here: {', '.join(unknown)}.")
+        keys = {FORMAT_KEY, HEAD_KEY, TREE_KEY, ARCHIVED_KEY}
+        keys |= {PROJECTION_PREFIX + projection.name.encode() for projection in (*INDEXES, *READ_MODELS)}
+        if unknown := [key for key, _ in self._snapshot.rows(META) if key not in keys]:
+            names = ", ".join(key.decode("utf-8", "backslashreplace") for key in unknown)
+            self._report.said.append(f"Not looked at, for it is not known here: {META}: {names}.")

@@ -93,7 +93,11 @@ class Archive:
 
     def _open(self, index: int) -> Segment:
         entry = self.manifest.entries[index]
-        segment = Segment(self.directory / entry.name)
+        path = self.directory / entry.name
+        if path.exists() and (size := path.stat().st_size) < entry.size:
+            there = f"has {size:,} bytes, where the manifest says {entry.size:,} bytes, and was cut off"
+            raise Corrupt(f"the archive file {path} {there}")
+        segment = Segment(path)
         f = segment.footer
         if (f.first, f.last, f.first_time, f.last_time, f.root, segment.size) != _of_file(entry):
             raise Corrupt(f"the archive file {segment.path} is not the one that the manifest speaks of")

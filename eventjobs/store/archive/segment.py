@@ -150,7 +150,7 @@ class Segment:
 
         Raises Corrupt for the first thing that is wrong; whoever wants to know must take all parts.
         """
-        footer, roots, job_ids, time = self.footer, [], [], self.footer.first_time
+        footer, roots, job_ids, first_time, time = self.footer, [], [], None, 0
         for part in range(footer.record_parts):
             texts = self.texts(part)
             yield texts
@@ -160,11 +160,13 @@ class Segment:
                     if outline.position != position or outline.time < time:
                         raise Corrupt("it says that it belongs elsewhere")
                 time = outline.time
+                first_time = time if first_time is None else first_time
                 job_ids.append(outline.job_id)
             roots.append(complete_root([leaf_hash(text) for text in texts]))
         stored = [place for part in range(footer.place_parts) for place in self._places(part)]
         with self._told("the file"):
-            if complete_root(roots) != footer.root or time != footer.last_time:
+            times = (first_time, time)
+            if complete_root(roots) != footer.root or times != (footer.first_time, footer.last_time):
                 raise Corrupt("its footer is not that of its records")
             if stored != layout.places(job_ids):
                 raise Corrupt("its job index is not that of its records")

@@ -12,7 +12,7 @@ import msgspec
 
 from eventjobs.domain.projection import Projection
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, Archive
-from eventjobs.store.codec import seal, unseal
+from eventjobs.store.codec import seal
 from eventjobs.store.contract import NOTHING, Corrupt, Failed, Needs, OutcomeUnknown, StorageFull, StoreError
 from eventjobs.store.indexes import EXPIRIES, INDEXES, READY
 from eventjobs.store.lmdb.copying import LmdbCopy
@@ -31,6 +31,7 @@ from eventjobs.store.lmdb.tables import (
     WHOLE_FORMAT,
     Tables,
     archived_size,
+    decode_format,
     key_position,
 )
 from eventjobs.store.lmdb.transaction import LmdbTransaction
@@ -295,7 +296,7 @@ def _check_format(env: lmdb.Environment, directory: Path) -> None:
         return
     if stored is None:
         raise StoreError(f"{directory}/data.mdb is an LMDB file of another program")
-    version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, "meta"))
+    version = decode_format(stored)
     if version > FORMAT_VERSION:
         raise StoreError(
             f"the store in {directory} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; "

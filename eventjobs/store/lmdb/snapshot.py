@@ -18,11 +18,10 @@ from pathlib import Path
 
 import lmdb
 import lmdb.verify
-import msgspec
 
 from eventjobs.domain.projection import Projection
 from eventjobs.store.archive import ARCHIVE_DIRECTORY, PART_RECORDS, Archive
-from eventjobs.store.codec import seal, unseal
+from eventjobs.store.codec import seal
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.datafile import DATA_FILE, fault_of_heads, fault_of_length
 from eventjobs.store.lmdb.guards import LOCK_FILE
@@ -39,6 +38,7 @@ from eventjobs.store.lmdb.tables import (
     META,
     Tables,
     decode_archived_size,
+    decode_format,
     position_key,
 )
 
@@ -145,7 +145,7 @@ class Snapshot:
         stored = self.stored(META, FORMAT_KEY)
         if stored is None:
             raise NoStore(f"{self.file} is an LMDB file of another program: it has no format")
-        version = msgspec.msgpack.decode(unseal(FORMAT_KEY, stored, META))
+        version = decode_format(stored)
         if version > FORMAT_VERSION:
             raise NoStore(
                 f"{self.file} has format {version}, this eventjobs knows up to {FORMAT_VERSION}; use a newer one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TypeVar
 
 import lmdb
 import msgspec
@@ -11,7 +12,10 @@ import msgspec
 from eventjobs.domain.projection import Projection, Table
 from eventjobs.store.archive import Archive
 from eventjobs.store.codec import seal, unseal
+from eventjobs.store.contract import Corrupt
 from eventjobs.store.keys import KeyCodec
+
+T = TypeVar("T")
 
 FORMAT_VERSION = 2
 """Format of the store as a whole. A store with a higher one is refused, untouched."""
@@ -56,9 +60,20 @@ def encode_progress(version: int, checkpoint: int) -> bytes:
 
 
 def decode_progress(value: bytes) -> tuple[int, int]:
-    """Version and checkpoint, from what `encode_progress` stored."""
-    version, checkpoint = msgspec.msgpack.decode(value)
-    return version, checkpoint
+    """Version and checkpoint, from what `encode_progress` stored. Raises Corrupt."""
+    return _decoded(value, tuple[int, int])
+
+
+def decode_format(stored: bytes) -> int:
+    """The format of a store, from what is stored of it. Raises Corrupt."""
+    return _decoded(unseal(FORMAT_KEY, stored, META), int)
+
+
+def _decoded(value: bytes, sort: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(value, type=sort)
+    except msgspec.DecodeError as error:
+        raise Corrupt(f"{META}: a value cannot be read: {error}") from error
 
 
 def archived_size(txn: lmdb.Transaction, meta: object) -> int:
@@ -68,7 +83,7 @@ def archived_size(txn: lmdb.Transaction, meta: object) -> int:
 
 def decode_archived_size(stored: bytes | None) -> int:
     """The same from what is stored of it, None for nothing. Raises Corrupt."""
-    return 0 if stored is None else msgspec.msgpack.decode(unseal(ARCHIVED_KEY, stored, META), type=int)
+    return 0 if stored is None else _decoded(unseal(ARCHIVED_KEY, stored, META), int)
 
 
 def set_archived_size(txn: lmdb.Transaction, meta: object, size: int) -> None:
@@ -85,7 +100,7 @@ def raise_format(txn: lmdb.Transaction, meta: object, wanted: int) -> None:
 
 def format_of(txn: lmdb.Transaction, meta: object) -> int:
     """The store's format. Raises Corrupt."""
-    return msgspec.msgpack.decode(unseal(FORMAT_KEY, txn.get(FORMAT_KEY, db=meta), META), type=int)
+    return decode_format(txn.get(FORMAT_KEY, db=meta))
 
 
 def set_format(txn: lmdb.Transaction, meta: object, value: int) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 
+import attrs
 import pytest
 
-from eventjobs.store.archive.manifest import Manifest, save_manifest
+from eventjobs.store.archive.layout import FOOTER_BYTES, Footer
+from eventjobs.store.archive.manifest import Manifest, load_manifest, save_manifest
 from eventjobs.store.contract import StoreError
 from eventjobs.store.lmdb.snapshot import NoStore
 from eventjobs.tools.verify.report import Outcome
@@ -113,6 +116,26 @@ def test_a_file_with_another_past(archived, new_store):
     report = check(archived, quick=True)
     assert {"archive", "tree"} <= set(outcomes(report))
     assert "has other records than the tree was made of" in str(report.document())
+
+
+def test_times_that_are_not_those_of_the_records(archived):
+    """With the footer's checksum and the manifest put right: the records say when they are from."""
+    path = files(archived)[0]
+    content, directory = path.read_bytes(), path.parent
+    footer = Footer.decode(content[-FOOTER_BYTES:])
+    manifest = load_manifest(directory)
+    for name in ("first_time", "last_time"):
+        altered = attrs.evolve(footer, **{name: getattr(footer, name) - 1})
+        path.write_bytes(content[:-FOOTER_BYTES] + altered.encode())
+        entry = attrs.evolve(
+            manifest.entries[0],
+            sha256=hashlib.sha256(path.read_bytes()).digest(),
+            **{name: getattr(footer, name) - 1},
+        )
+        save_manifest(directory, attrs.evolve(manifest, entries=(entry, *manifest.entries[1:])))
+        report = check(archived)
+        assert outcomes(report) == {"archive": "damaged"}
+        assert "its footer is not that of its records" in str(report.document())
 
 
 def test_a_newer_archive_is_not_looked_at(archived):

@@ -137,6 +137,28 @@ def test_a_damaged_format(store):
     assert "does not match its checksum" in verified(store.directory, 2).stderr
 
 
+def test_values_that_are_of_another_sort(store):
+    """Of what the store says of itself, with the right checksum: refused or told, and no crash."""
+    with store.raw() as database:
+        meta = database("meta")
+        rows = meta.rows()
+        meta.put(b"format", rows[b"tree"])
+    assert "a value cannot be read" in verified(store.directory, 2).stderr
+    with store.raw() as database:
+        meta = database("meta")
+        meta.put(b"format", rows[b"format"])
+        meta.put(b"projection:listing", rows[b"format"])
+        meta.put(b"tree", rows[b"format"])
+    assert verified(store.directory, 1).stdout.count("a value cannot be read") == 2
+
+
+def test_what_the_store_says_of_itself_and_nobody_knows(store):
+    """It is told that nobody looked at it."""
+    with store.raw() as database:
+        database("meta").put(b"notes", b"mine")
+    assert "Not looked at, for it is not known here: meta: notes." in verified(store.directory, 0).stdout
+
+
 @pytest.mark.parametrize("options", [(), ("--quick",)], ids=["", "quick"])
 @pytest.mark.parametrize("pages", [1, 2, 3, 40, 120])
 def test_a_truncated_file(store, pages, options):
