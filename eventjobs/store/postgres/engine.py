@@ -79,12 +79,11 @@ class PostgresEngine:
 
     def _prepare(self, projections: Sequence[Projection]) -> int:
         """Make or migrate the schema, and bring projections up to date; one coordinator at a time."""
-        connection = self._session.connection
-        with connection.transaction():
-            connection.execute(PATIENT)
-            connection.execute("SET LOCAL client_min_messages = warning")
-            migrate(connection)
-            return bring_up_to_date(self._session, self._codecs, projections)
+        self._session.run([(BEGIN, ()), (PATIENT, ()), ("SET LOCAL client_min_messages = warning", ())])
+        migrate(self._session.connection)
+        generation = bring_up_to_date(self._session, self._codecs, projections)
+        self._session.run([("COMMIT", ())])
+        return generation
 
     # Writing --------------------------------------------------------------------------------------------------
 

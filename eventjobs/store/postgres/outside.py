@@ -86,8 +86,7 @@ def open_outside(url: str, projections: Sequence[Projection] = ()) -> Iterator[O
     none, or a newer one; Away."""
     session = Session(url)
     try:
-        session.connection.execute(BEGIN_READING)
-        session.connection.execute(PATIENT)
+        session.run([(BEGIN_READING, ()), (PATIENT, ())])
         if refuse_newer(session.connection) is None:
             raise StoreError(f"{database_at(url)} has no schema eventjobs: there is no store")
         head = StoredHead.of_rows(session.fetch(HEAD))

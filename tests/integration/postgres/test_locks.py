@@ -104,7 +104,7 @@ def test_rows_locked_in_the_wrong_order_cost_an_attempt(make_instance, foreign, 
 
 HOSTILE = {
     "lock_timeout": "10ms",
-    "statement_timeout": "100ms",
+    "statement_timeout": "200ms",
     "idle_in_transaction_session_timeout": "10ms",
     "default_transaction_isolation": "serializable",
     "synchronous_commit": "off",
@@ -120,10 +120,8 @@ def test_what_a_server_sets_for_sessions_changes_nothing(make_instance, foreign,
         first, second = make_instance(), make_instance()
 
         def wait_for_turns():
-            with psycopg.connect(url) as slow:
-                slow.execute(bounded(0, 0, 0))
-                slow.execute(APPEND_LOCK)
-                slow.execute("SELECT pg_sleep(0.3)")
+            with psycopg.connect(url, autocommit=True) as slow:
+                slow.execute(f"BEGIN; {bounded(0, 0, 0)}; {APPEND_LOCK}; SELECT pg_sleep(0.5); COMMIT")
 
         def enqueue(instance, start):
             for number in range(start, start + 5):

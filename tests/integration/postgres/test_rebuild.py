@@ -26,7 +26,8 @@ UPDATE eventjobs.jobs SET run_at = run_at + 1, queue = 'elsewhere'
     WHERE id = (SELECT id FROM eventjobs.jobs WHERE waiting ORDER BY id LIMIT 1);
 UPDATE eventjobs.jobs SET expires_at = 5 WHERE id = (SELECT id FROM eventjobs.jobs WHERE waiting ORDER BY id LIMIT 1);
 DELETE FROM eventjobs.lanes;
-DELETE FROM eventjobs.projection_listing WHERE key = (SELECT min(key) FROM eventjobs.projection_listing);
+DELETE FROM eventjobs.projection_listing
+    WHERE key = (SELECT key FROM eventjobs.projection_listing ORDER BY key LIMIT 1);
 INSERT INTO eventjobs.projection_history VALUES ('zzz', 'zzzzzz');
 UPDATE eventjobs.projection_idempotency_keys SET value = 'nonsense';
 INSERT INTO eventjobs.counter_deltas SELECT name, key, 1 FROM eventjobs.counter_deltas LIMIT 1;
