@@ -387,8 +387,7 @@ class Coordinator:
             self._due_seen = min(self._due_seen, effects.next_due - 1)
             self._due.set(effects.next_due)
         self._rescuer.expect(effects.next_expiry)
-        for _, _, after in effects.appended:
-            self._retention.saw(after)
+        self._retention.saw(after for _, _, after in effects.appended)
 
     def _wake_log_watchers(self) -> None:
         for watcher in self._log_watchers:

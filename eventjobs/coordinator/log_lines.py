@@ -15,20 +15,24 @@ from eventjobs.domain.rejections import Code, Rejection
 
 log = structlog.get_logger("eventjobs.jobs")
 
-_WARN = (e.LeaseExpired, e.JobDied)
-_INFO = (e.JobCanceled, e.JobRequeued, e.AttemptFailed)
+_LEVELS = {
+    e.LeaseExpired: "warning",
+    e.JobDied: "warning",
+    e.JobCanceled: "info",
+    e.JobRequeued: "info",
+    e.AttemptFailed: "info",
+}
+"""Of events that get a line at all levels; the others are the ordinary way of a job."""
 
 
 def report(effects: Effects) -> None:
     """Write the lines of one commit: trouble as warnings, the ordinary way of a job at debug level."""
-    every_step = log.is_enabled_for(logging.DEBUG)
-    for before, event, after in effects.appended:
-        if isinstance(event, _WARN):
-            log.warning(event.type, **_facts(before, event, after))
-        elif isinstance(event, _INFO):
-            log.info(event.type, **_facts(before, event, after))
-        elif every_step:
-            log.debug(event.type, **_facts(before, event, after))
+    told = effects.appended
+    if not log.is_enabled_for(logging.DEBUG):
+        told = [each for each in told if type(each[1]) in _LEVELS]
+    for before, event, after in told:
+        tell = getattr(log, _LEVELS.get(type(event), "debug"))
+        tell(event.type, **_facts(before, event, after))
     for command, rejection in effects.refused:
         if rejection.code in (Code.STALE_TOKEN, Code.LEASE_EXPIRED):
             crossed = isinstance(command, Renew) and command.token == rejection.job.lease_token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,10 +51,15 @@ class Retention:
         if self._rules.rules:
             self._start()
 
-    def saw(self, job: Job) -> None:
-        """A job finished: it may be due earlier than all others."""
-        if not self._rules.rules or job.finished_at is None or job.retired:
+    def saw(self, jobs: Iterable[Job]) -> None:
+        """These jobs changed. Of those that finished, one may be due earlier than all others."""
+        if not self._rules.rules:
             return
+        for job in jobs:
+            if job.finished_at is not None and not job.retired:
+                self._expect(job)
+
+    def _expect(self, job: Job) -> None:
         for subject in (job.state.value, "payloads", "keys"):
             rule = self._rules.about(subject, job.spec.queue, job.spec.kind)
             if rule is not None and (subject != "keys" or job.spec.idempotency_key is not None):

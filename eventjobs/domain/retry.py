@@ -7,6 +7,7 @@ as on the wire. `0 <= base <= max_delay <= 7 days` holds for every policy (check
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import ClassVar
 
 import attrs
@@ -32,7 +33,12 @@ class RetryPolicy:
 
     def parameters(self) -> dict[str, float]:
         """The policy's numbers by name, without its type."""
-        return {name: value for name, value in attrs.asdict(self).items() if name != "type"}
+        return {name: getattr(self, name) for name in _names_of_numbers(type(self))}
+
+
+@cache
+def _names_of_numbers(policy: type[RetryPolicy]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(policy) if field.name != "type")
 
 
 @frozen

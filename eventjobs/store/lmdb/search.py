@@ -51,9 +51,13 @@ def look_up(txn: lmdb.Transaction, database: object, key: bytes, where: str) -> 
     if stored is not None:
         return unseal(key, stored, where)
     with txn.cursor(db=database) as cursor:
-        if seek(cursor, key, where) and cursor.key() == key:
-            raise _astray(key, where)
-    return None
+        return absent(cursor, key, where)
+
+
+def absent(cursor: lmdb.Cursor, key: bytes, where: str) -> None:
+    """None, for a key that was not found. Raises Corrupt when its absence cannot be trusted."""
+    if seek(cursor, key, where) and cursor.key() == key:
+        raise _astray(key, where)
 
 
 def _astray(key: bytes, where: str) -> Corrupt:

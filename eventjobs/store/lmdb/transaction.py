@@ -19,6 +19,7 @@ from eventjobs.store.codec import encode_content, seal, unseal
 from eventjobs.store.contract import Corrupt, Grant, StorageFull
 from eventjobs.store.indexes import EXPIRIES, KEYS, JobRows, attempt_errors, remembered_request, text_digest
 from eventjobs.store.lmdb.reader import COUNTER_BYTES, LmdbReader, StoredHead
+from eventjobs.store.lmdb.search import absent
 from eventjobs.store.lmdb.tables import (
     EVENT_FORMATS,
     HEAD_KEY,
@@ -192,7 +193,7 @@ class LmdbTransaction(Appending, LmdbReader):
         encoded = encode(key)
         if cursor.set_key(encoded):
             return unseal(encoded, cursor.value(), table.name)
-        return super().row(table, key)
+        return absent(cursor, encoded, table.name)
 
     def rows(
         self, table: Table, prefix: Key = (), beyond: Key | None = None, reverse: bool = False
