@@ -18,8 +18,9 @@ def given_twice(text: bytes, members: Mapping[str, msgspec.Raw]) -> str | None:
     `members` is what the text was decoded to, where of each name the last is left. Without insignificant space the
     length tells that nothing is missing; else the text is gone through, from name to name.
     """
-    told = sum(len(name.encode()) + _AROUND_A_NAME + memoryview(raw).nbytes + 1 for name, raw in members.items())
-    if len(text) == told + 1 or not members:  # each with a comma, but one; and the braces
+    named = len("".join(members).encode()) + (_AROUND_A_NAME + len(",")) * len(members)
+    valued = sum([memoryview(raw).nbytes for raw in members.values()])
+    if len(text) == named + valued + 1 or not members:  # a comma less than members; and the braces
         return None
     seen = set()
     end = 0

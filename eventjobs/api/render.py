@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import msgspec
 import orjson
 
 from eventjobs.api.view import View
 from eventjobs.api.wire_time import time_text
 from eventjobs.domain.job import ContentRef, Job, Lapse
-from eventjobs.domain.retry import RetryPolicy
+from eventjobs.domain.retry import RetryPolicy, policy_from
 
 Spliced = orjson.Fragment | None
 """A JSON text that goes into an answer as it is; None for null."""
 
 Document = dict[str, object]
+
+POLICIES_REMEMBERED = 1_024
+"""Jobs of a kind share their policy: its text is made once."""
 
 
 def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) -> Document:
@@ -61,7 +67,13 @@ def lapse_text(lapse: Lapse) -> orjson.Fragment:
 
 
 def policy_text(policy: RetryPolicy) -> orjson.Fragment:
-    """The policy with every field it has, each number as it was sent: not remembered, as 1 and 1.0 are equal keys."""
+    """The policy with every field it has, each number as it was sent: 1 and 1.0 are equal, but not their bytes."""
+    return _policy_text(msgspec.msgpack.encode(policy))
+
+
+@lru_cache(POLICIES_REMEMBERED)
+def _policy_text(packed: bytes) -> orjson.Fragment:
+    policy = policy_from(msgspec.msgpack.decode(packed))
     return orjson.Fragment(orjson.dumps({"type": policy.type, **policy.parameters()}))
 
 

@@ -6,7 +6,7 @@ import logging
 
 import structlog
 
-from eventjobs.coordinator.effects import Effects
+from eventjobs.coordinator.effects import NOTABLE, Effects
 from eventjobs.domain import events as e
 from eventjobs.domain.commands import Renew
 from eventjobs.domain.job import Job
@@ -15,24 +15,18 @@ from eventjobs.domain.rejections import Code, Rejection
 
 log = structlog.get_logger("eventjobs.jobs")
 
-_LEVELS = {
-    e.LeaseExpired: "warning",
-    e.JobDied: "warning",
-    e.JobCanceled: "info",
-    e.JobRequeued: "info",
-    e.AttemptFailed: "info",
-}
-"""Of events that get a line at all levels; the others are the ordinary way of a job."""
+_WARN = (e.LeaseExpired, e.JobDied)
 
 
 def report(effects: Effects) -> None:
     """Write the lines of one commit: trouble as warnings, the ordinary way of a job at debug level."""
-    told = effects.appended
-    if not log.is_enabled_for(logging.DEBUG):
-        told = [each for each in told if type(each[1]) in _LEVELS]
-    for before, event, after in told:
-        tell = getattr(log, _LEVELS.get(type(event), "debug"))
-        tell(event.type, **_facts(before, event, after))
+    for before, event, after in effects.appended if log.is_enabled_for(logging.DEBUG) else effects.notable:
+        if type(event) in _WARN:
+            log.warning(event.type, **_facts(before, event, after))
+        elif type(event) in NOTABLE:
+            log.info(event.type, **_facts(before, event, after))
+        else:
+            log.debug(event.type, **_facts(before, event, after))
     for command, rejection in effects.refused:
         if rejection.code in (Code.STALE_TOKEN, Code.LEASE_EXPIRED):
             crossed = isinstance(command, Renew) and command.token == rejection.job.lease_token
