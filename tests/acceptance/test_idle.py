@@ -43,7 +43,7 @@ async def test_an_idle_coordinator_burns_no_processor_time(coordinator):
             asyncio.create_task(post(session, "/lease", {"worker": f"idle-{number}", **lease}))
             for number in range(WAITING_WORKERS)
         ]
-        await post(session, "/lease", {"worker": "last", "kinds": ["nothing"], "wait_seconds": 0.5})  # by now all wait
+        await post(session, "/lease", {"worker": "last", "kinds": ["nothing"], "wait_seconds": 1})  # by now all wait
         before = wake_ups(process), sum(process.cpu_times()[:2])
         await post(session, "/lease", {"worker": "last", "kinds": ["nothing"], "wait_seconds": WAIT_SECONDS - 1})
         after = wake_ups(process), sum(process.cpu_times()[:2])
