@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import BinaryIO, Protocol
 
 from eventjobs.cli.progress import Tell
-from eventjobs.store.contract import Corrupt, Head
+from eventjobs.store.contract import Corrupt, Head, StorageFull, StoreError
 from eventjobs.store.ingest import CHUNK_BYTES, CHUNK_RECORDS, Written
 from eventjobs.tools.source import Entry
 from eventjobs.tools.transfer.walk import ExportBlock
@@ -24,10 +24,14 @@ class Target(Protocol):
         """Nothing follows: let the store be there, on disk. Gives its head."""
 
 
+class TargetFull(StoreError):
+    """There is no room for the store that is to be made."""
+
+
 def import_export(stream: BinaryIO, name: str, target: Target, progress: Tell) -> Report:
     """Take the export of a stream in if all of it is sound; the report says whether it was.
 
-    Of one that is not, all is looked at, and the target not finished. Raises StoreError: NotAnExport, StorageFull, ...
+    Of one that is not, all is looked at, and the target not finished. Raises StoreError: NotAnExport, TargetFull, ...
     """
     report = Report(name)
     batch = Batch(target)
@@ -62,7 +66,10 @@ class Batch:
             self.write()
 
     def write(self) -> Head:
-        """Write what waits; the head after it."""
-        head = self._target.take(self._entries)
+        """Write what waits; the head after it. Raises TargetFull."""
+        try:
+            head = self._target.take(self._entries)
+        except StorageFull as error:
+            raise TargetFull(str(error)) from error
         self._entries, self._bytes = [], 0
         return head

@@ -20,11 +20,12 @@ from eventjobs.cli.main import cli
 from eventjobs.client import BlockingClient
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.archive.manifest import Manifest, save_manifest
-from eventjobs.store.contract import Head
+from eventjobs.store.contract import Head, StorageFull
 from eventjobs.store.lmdb import open_engine
 from eventjobs.testing.processes import wait_for
-from eventjobs.tools.newstore import WORK
+from eventjobs.tools.newstore import WORK, NewStore
 from eventjobs.tools.source import open_source
+from eventjobs.tools.transfer import importing
 from eventjobs.tools.transfer import walk as walking
 from eventjobs.tools.verify.report import Outcome, Report
 from eventjobs.tools.verify.verify import verify
@@ -297,6 +298,20 @@ def test_a_full_disk_leaves_nothing(data, file, tmp_path):
         done = subprocess.run(command("export", "--data", data), stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "standard output cannot be written" in done.stderr) == (exits.USAGE, True)
     assert {path.name for path in tmp_path.iterdir()} == {"data", "log.jsonl"}
+
+
+def test_a_target_without_room_is_not_taken_for_a_fault_of_the_export(exported, tmp_path, monkeypatch):
+    """One line says what is full, after however many records; nothing is left."""
+    taken = []
+
+    def take(store: NewStore, entries: list) -> None:
+        taken.append(entries)
+        raise StorageFull("the disk of the store is full")
+
+    monkeypatch.setattr(importing, "CHUNK_RECORDS", 300)
+    monkeypatch.setattr(NewStore, "take", take)
+    assert refused(tmp_path, exported, exits.USAGE) == "eventjobs: the disk of the store is full\n"
+    assert len(taken) == 1
 
 
 def test_a_killed_import_is_not_there_and_the_next_one_cleans_up(exported, file, tmp_path):
