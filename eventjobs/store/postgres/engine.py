@@ -15,6 +15,7 @@ from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Uuids
 from eventjobs.store.postgres.connection import LOCK_NOT_AVAILABLE, Session, Sessions, Statement, meaning
 from eventjobs.store.postgres.housekeeping import clear_up
+from eventjobs.store.postgres.intake import ASKED_AT, Low
 from eventjobs.store.postgres.listener import CHANNEL, Listener
 from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, Lows
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
@@ -35,8 +36,7 @@ OLD_HEAD = "DELETE FROM eventjobs.heads WHERE size = %s"
 NOTIFY = f"SELECT pg_notify('{CHANNEL}', '')"
 WRITTEN = "SELECT value FROM eventjobs.heads WHERE size = %s"
 VIEW = [(BEGIN_READING, ()), (READING, ()), (HEAD, ())]
-ASKED_AT = "SELECT asked_at FROM eventjobs.intake ORDER BY number LIMIT 1"
-PULSE = [*VIEW[:2], (f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock(), ({ASKED_AT})", ())]
+PULSE = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock(), ({ASKED_AT})"
 THERE = "SELECT id FROM eventjobs.jobs WHERE id = ANY (%s)"
 FREE = f"{THERE} FOR UPDATE SKIP LOCKED"
 
@@ -63,6 +63,7 @@ class PostgresEngine:
         self._projections = kept_as_rows(projections)
         self._codecs = {table: KeyCodec(table) for each in projections for table in each.tables}
         self._session, self._readers = Session(url), Sessions(url)
+        self._intake_low = Low()
         self._open: PostgresTransaction | None = None
         self._listener: Listener | None = None
         self._held: set[str] = set()
@@ -199,11 +200,11 @@ class PostgresEngine:
     def read(self) -> Iterator[PostgresReader]:
         with self._readers.borrowed() as session:
             rows = self._viewed(session, VIEW)
-            yield PostgresReader(session, self._codecs, StoredHead.of_rows(rows))
+            yield PostgresReader(session, self._codecs, StoredHead.of_rows(rows), self._intake_low)
 
     def pulse(self) -> Pulse:
         with self._readers.borrowed() as session:
-            ((size, clock, asked_at),) = self._viewed(session, PULSE)
+            ((size, clock, asked_at),) = self._viewed(session, [*VIEW[:2], (PULSE, (self._intake_low.number,))])
         return Pulse(size or 0, clock, asked_at)
 
     def _viewed(self, session: Session, statements: Sequence[Statement]) -> list[tuple]:

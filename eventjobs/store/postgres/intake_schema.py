@@ -137,6 +137,7 @@ DECLARE
     mine bigint;
     earlier record;
 BEGIN
+    PERFORM pg_current_xact_id();  -- before a number is drawn: coordinators rely on it, see intake.py
     LOOP
         held := CASE WHEN digest IS NOT NULL THEN eventjobs.held_key(digest) END;
         INSERT INTO eventjobs.intake AS i (id, key, request, payload, actor, asked_at)

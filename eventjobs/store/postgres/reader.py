@@ -18,6 +18,7 @@ from eventjobs.store.indexes import ended, ending_lanes
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.merkle import NODE_LEVELS, Frontier, complete_root, leaf_hash
 from eventjobs.store.postgres.arrays import Numbers, Texts
+from eventjobs.store.postgres.intake import Low, read_asked
 from eventjobs.store.postgres.schema import projection_table
 from eventjobs.store.proofs import ProvesItsLog
 
@@ -35,12 +36,6 @@ SELECT l.queue, l.kind, sum((
 ))::bigint
 FROM eventjobs.lanes l JOIN unnest(%s, %s) AS asked(queue, kind) USING (queue, kind) WHERE l.rank <= %s
 GROUP BY l.queue, l.kind ORDER BY l.queue, l.kind
-"""
-ASKED = """
-SELECT number, id::text, request::text, payload, actor, asked_at FROM (
-    SELECT *, row_number() OVER numbers AS place, sum(coalesce(octet_length(payload), 0)) OVER numbers AS total
-    FROM (SELECT * FROM eventjobs.intake ORDER BY number LIMIT %s) AS first WINDOW numbers AS (ORDER BY number)
-) AS counted WHERE total <= %s OR place = 1 ORDER BY number
 """
 HEAD = "SELECT size, time, value FROM eventjobs.heads ORDER BY size DESC LIMIT 1"
 
@@ -91,8 +86,12 @@ class StoredHead:
 class PostgresReader(ProvesItsLog):
     """See store.contract.Reader. Valid as long as the transaction it asks in."""
 
-    def __init__(self, asks: Asks, codecs: dict[Table, KeyCodec], head: StoredHead) -> None:
+    def __init__(
+        self, asks: Asks, codecs: dict[Table, KeyCodec], head: StoredHead, intake_low: Low | None = None
+    ) -> None:
+        """`intake_low`: where to read the intake from, the beginning when left out."""
         self._asks, self._codecs, self._head = asks, codecs, head
+        self._intake_low = intake_low or Low()
 
     def _fetch(self, query: str, parameters: tuple = ()) -> list[tuple]:
         return self._asks.fetch(query, parameters)
@@ -198,10 +197,7 @@ class PostgresReader(ProvesItsLog):
         return counts
 
     def asked(self, limit: int, size: int) -> list[Asked]:
-        return [
-            Asked(number, job_id, _request(request, payload), actor, time)
-            for number, job_id, request, payload, actor, time in self._fetch(ASKED, (limit, size))
-        ]
+        return read_asked(self._fetch, self._intake_low, limit, size)
 
     # Projection tables ----------------------------------------------------------------------------------------
 
@@ -256,11 +252,6 @@ class PostgresReader(ProvesItsLog):
 
     def _value(self, table: Table, key: bytes, stored: bytes | str) -> Value:
         return int(stored) if table.counters else unseal(key, stored, table.name)
-
-
-def _request(members: str, payload: bytes | None) -> bytes:
-    """The JSON object that POST /jobs would take: the members, which are never none, and the payload as it is."""
-    return members.encode() if payload is None else b'{"payload":' + payload + b"," + members[1:].encode()
 
 
 def _bounds(prefix: bytes) -> tuple[bytes, bytes | None]:

@@ -55,13 +55,13 @@ def over_http(text: str) -> Enqueue | None:
 def in_sql(store, text: str) -> Enqueue | NotEnqueued | None:
     """What the intake makes of the same; None when the statement fails. Nothing of it stays."""
     from eventjobs.api.intake_request import reader_of
-    from eventjobs.store.postgres.reader import ASKED, Asked, _request
+    from eventjobs.store.postgres.intake import Low, read_asked
 
     _, connection = store
     try:
         connection.execute(ASK, apart(text))
-        ((number, job_id, request, payload, actor, time),) = connection.execute(ASKED, (10, 1 << 24)).fetchall()
-        return reader_of(EDGE)(Asked(number, job_id, _request(request, payload), actor, time))
+        (asked,) = read_asked(lambda *query: connection.execute(*query).fetchall(), Low(), 10, 1 << 24)
+        return reader_of(EDGE)(asked)
     except REFUSED:
         return None
     finally:

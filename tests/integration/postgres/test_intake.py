@@ -379,6 +379,50 @@ def test_one_large_transaction_is_taken_in_by_steps_of_bounded_size(instance, pr
         assert [len(view.asked(limit, size)) for limit, size in steps] == [1, 2, 3, 2]
 
 
+def test_what_was_taken_in_is_not_walked_over_again(instance, connect, foreign):
+    """While somebody holds a snapshot, dead rows stay; looks begin above them. Not as long as a producer that began
+    earlier may still come below: its jobs are found, and then it goes on."""
+    foreign.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    foreign.execute("SELECT 1")
+    early, quick = connect(), connect()
+    low = instance.engine._intake_low
+    assert low.number == 0
+
+    def take(count):
+        for _ in range(count):
+            ask(quick)
+        quick.commit()
+        assert len(instance.take_in()) == count
+        instance.take_in()
+        return low.number
+
+    first = take(3)
+    assert first == 3
+    told = ask(early)
+    assert take(2) == first
+    assert take(2) == first
+    early.commit()
+    assert [each.asked.job_id for each in instance.take_in()] == [told]
+    instance.take_in()
+    assert low.number > first
+    assert take(2) > first + 5
+    foreign.execute("ROLLBACK")
+
+
+def test_a_producer_that_began_last_and_asked_first_is_waited_for(instance, connect):
+    """Its transaction is the newest of all, its request lies below one that was taken in: looks begin below it."""
+    early, quick = connect(), connect()
+    quick.execute("SELECT pg_current_xact_id()")
+    told = ask(early)
+    after = ask(quick)
+    quick.commit()
+    assert [each.asked.job_id for each in instance.take_in()] == [after]
+    for _ in range(3):
+        assert instance.take_in() == []
+    early.commit()
+    assert [each.asked.job_id for each in instance.take_in()] == [told]
+
+
 def test_a_key_whose_job_is_damaged_stops_nobody_else(instance, producer, foreign):
     """The holder's row cannot be read: whoever asks for that key is told; a transaction can begin all the same."""
     first = ask(producer, key="order-1")

@@ -15,7 +15,7 @@ from eventjobs.store.postgres import schema
 from eventjobs.testing import builders as b
 
 VERSION = 2
-FUNCTIONS_DIGEST = "663b46fb15e30d492a5ed10bb91061f60b790c48cb9fe2a1d77fbb5fc4e62d23"
+FUNCTIONS_DIGEST = "30f0bc7b4252e01bbd9f8adcc9228a2f5fb63cb2987e5213f1713f31908f5d92"
 
 
 def ask(connection, key=None) -> str:
