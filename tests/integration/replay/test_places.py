@@ -18,6 +18,7 @@ from eventjobs.api.wire_time import time_text
 from eventjobs.cli import exits
 from eventjobs.cli.main import cli
 from eventjobs.cli.stores import Database
+from eventjobs.domain.job import ContentRef
 from eventjobs.projections import READ_MODELS, stats_past
 from eventjobs.store.archive import Archive
 from eventjobs.store.archive.manifest import Manifest, save_manifest
@@ -25,10 +26,10 @@ from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb import open_engine
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
-from eventjobs.testing.past import live, retain
+from eventjobs.testing.past import JOBS, live, retain
 from eventjobs.tools import export_source
 from eventjobs.tools.replay.statistics_at import numbers_at
-from eventjobs.tools.source import open_source
+from eventjobs.tools.source import StoreSource, open_source
 
 MIDDLE = 700
 
@@ -170,6 +171,30 @@ def test_why_without_a_coordinator(tmp_path, place):
     assert "there is no job" in run("why", b.an_id(99), "--data", tmp_path / place, code=exits.REFUSED).stderr
 
 
+def test_an_error_that_is_erased_meanwhile_is_no_damage(lived, tmp_path, monkeypatch):
+    """Between the reading of the log and that of the error a coordinator may erase it, and say so in the log."""
+    directory = shutil.copytree(lived, tmp_path / "data")
+    engine = open_engine(directory, READ_MODELS, 64 << 20, force_filesystem=True)
+    with engine.read() as reader:
+        jobs = [job for number in range(1, JOBS + 1) if (job := reader.job(b.an_id(number))) is not None]
+    dead, other = [job.id for job in jobs if job.state == "dead" and job.error is not None][:2]
+    engine.close()
+    content = StoreSource.content
+
+    def erased_first(self: StoreSource, ref: ContentRef) -> bytes:
+        engine = open_engine(directory, READ_MODELS, 64 << 20, force_filesystem=True)
+        Driver(engine).execute(b.erase(dead, now=b.at(20_000)))
+        engine.close()
+        return content(self, ref)
+
+    monkeypatch.setattr(StoreSource, "content", erased_first)
+    found = orjson.loads(run("why", dead, "--data", directory, "--json").stdout)
+    assert (found["reason"], found["error"], "error" in found["erased"]) == ("dead", None, True)
+    assert found["erasures"][-1]["time"] == time_text(b.at(20_000))
+    monkeypatch.setattr(StoreSource, "content", lambda self, ref: content(self, ContentRef(9_999, 1)))
+    assert "is missing" in run("why", other, "--data", directory, code=exits.REFUSED).stderr
+
+
 def test_no_store_in_a_database(postgres_url):
     """An empty one, and one that is away."""
     away = "postgresql://nobody:secret@127.0.0.1:1/none"
@@ -207,12 +232,12 @@ def test_an_export_is_a_source(lived, exported, monkeypatch):
         for entry in entries[::37] + entries[-1:]:
             assert other.record(entry.position) == entry.record()
         for entry in [entry for entry in entries if entry.content is not None][::37]:
-            ref = export_source.ContentRef(entry.position, 1)
+            ref = ContentRef(entry.position, 1)
             assert other.content(ref) == one.content(ref)
         assert other.record(0) is other.record(one.head().size + 1) is None
         for position in (next(entry.position for entry in entries if entry.content is None), 99_999):
             with pytest.raises(Corrupt, match=f"position {position} is missing"):
-                other.content(export_source.ContentRef(position, 1))
+                other.content(ContentRef(position, 1))
 
 
 def test_an_empty_log_is_exported_and_replayed(tmp_path):
