@@ -56,7 +56,7 @@ def refusals(responses: dict) -> dict[str, dict]:
 
 def test_routes_and_contract_are_the_same(operations):
     """The application answers the methods and paths of the contract and no others; HEAD comes with every GET."""
-    app = build_app(SimpleNamespace(clock=SimpleNamespace(now=lambda: 0)))
+    app = build_app(SimpleNamespace(clock=SimpleNamespace(now=lambda: 0), take_in=lambda reader: None))
     routes = {(route.method, route.resource.canonical) for route in app.router.routes()}
     heads = {(method, path) for method, path in routes if method == "HEAD"}
     assert routes - heads == set(operations)

@@ -17,6 +17,8 @@ from eventjobs.testing.processes import wait_for
 APPEND_LOCK = "SELECT pg_advisory_xact_lock(1163283010, 1)"
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 FIRST, SECOND = b.an_id(1), b.an_id(2)
+STATEMENT_MILLISECONDS = 10_000
+"""So that who waits for ever is noticed before long."""
 
 
 @pytest.fixture
@@ -33,7 +35,8 @@ def impatient(monkeypatch):
 def _with_lock_timeout(old, milliseconds):
     if isinstance(old, list):
         return [(_with_lock_timeout(statement, milliseconds), parameters) for statement, parameters in old]
-    return re.sub(r"'lock_timeout', '\d+'", f"'lock_timeout', '{milliseconds}'", old)
+    new = re.sub(r"'lock_timeout', '\d+'", f"'lock_timeout', '{milliseconds}'", old)
+    return re.sub(r"'statement_timeout', '\d+'", f"'statement_timeout', '{STATEMENT_MILLISECONDS}'", new)
 
 
 def test_a_job_that_somebody_holds_is_named_and_not_waited_for_again(make_instance, foreign, impatient):
