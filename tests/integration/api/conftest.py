@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from io import BytesIO
 
 import aiohttp
@@ -16,6 +16,7 @@ from attrs import define, frozen
 from eventjobs.api.app import RUNNER_OPTIONS, build_app
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.projections import READ_MODELS
+from eventjobs.store.contract import StorageFull
 from eventjobs.store.memory import MemoryEngine
 from eventjobs.testing.builders import START, seconds
 
@@ -115,6 +116,25 @@ async def api() -> AsyncIterator[Api]:
         coordinator.drain()
     await runner.cleanup()
     await coordinator.stop()
+
+
+@pytest.fixture
+def full_after(api: Api, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Callable[[], None]]:
+    """Has the store say after so many commits that the disk is full; what that gives makes room again."""
+    commit, commits = api.engine.commit, []
+
+    def begin(number: int) -> Callable[[], None]:
+        def commit_until_full() -> None:
+            if len(commits) == number:
+                api.engine.abort()
+                raise StorageFull("the disk is full")
+            commits.append(None)
+            commit()
+
+        monkeypatch.setattr(api.engine, "commit", commit_until_full)
+        return lambda: monkeypatch.setattr(api.engine, "commit", commit)
+
+    return begin
 
 
 @pytest.fixture

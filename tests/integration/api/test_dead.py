@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 
 from eventjobs.api import routes_dead
-from eventjobs.store.contract import StorageFull
 
 
 @pytest.fixture
@@ -96,25 +95,16 @@ async def test_a_job_that_dies_again_meanwhile_is_not_met_twice(api, dead, monke
 
 @pytest.mark.parametrize(("full_at", "status", "left"), [(0, 507, 7), (2, 200, 3)])
 async def test_a_store_that_fills_up_on_the_way_does_not_hide_what_was_requeued(
-    api, dead, monkeypatch, full_at, status, left
+    api, dead, full_after, monkeypatch, full_at, status, left
 ):
     """It is refused only when nothing was requeued; else the number so far is the answer, and asking again helps."""
     monkeypatch.setattr(routes_dead, "BATCH_JOBS_MAX", 2)
-    commit, commits = api.engine.commit, []
-
-    def commit_until_full() -> None:
-        if len(commits) == full_at:
-            api.engine.abort()
-            raise StorageFull("the disk is full")
-        commits.append(None)
-        commit()
-
-    monkeypatch.setattr(api.engine, "commit", commit_until_full)
+    make_room = full_after(full_at)
     answer = await api.call("POST", "/dead/requeue")
     assert answer.status == status
     assert answer.json.get("requeued", 0) == 7 - left
     assert await still_dead(api) == dead[7 - left :]
-    monkeypatch.setattr(api.engine, "commit", commit)
+    make_room()
     assert await requeue(api) == left
 
 

@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 
 from eventjobs.api import routes_erase
-from eventjobs.store.contract import StorageFull
 
 
 async def test_an_operator_erases_a_finished_job(api):
@@ -100,22 +99,13 @@ async def test_each_fault_of_a_bulk_erasure_is_named(api):
 
 @pytest.mark.parametrize(("full_at", "status", "number"), [(0, 507, 0), (2, 200, 4)])
 async def test_a_store_that_fills_up_on_the_way_does_not_hide_what_was_erased(
-    api, finished, monkeypatch, full_at, status, number
+    api, finished, full_after, monkeypatch, full_at, status, number
 ):
     """It is refused only when nothing was erased; else the number so far is the answer, and asking again helps."""
     monkeypatch.setattr(routes_erase, "STEP_JOBS", 2)
-    commit, commits = api.engine.commit, []
-
-    def commit_until_full() -> None:
-        if len(commits) == full_at:
-            api.engine.abort()
-            raise StorageFull("the disk is full")
-        commits.append(None)
-        commit()
-
-    monkeypatch.setattr(api.engine, "commit", commit_until_full)
+    make_room = full_after(full_at)
     answer = await api.call("POST", "/erase", {"state": "canceled"})
     assert answer.status == status
     assert answer.json.get("erased", 0) == number == len(await erased(api, finished))
-    monkeypatch.setattr(api.engine, "commit", commit)
+    make_room()
     assert await erase(api, {"state": "canceled"}) == 6 - number
