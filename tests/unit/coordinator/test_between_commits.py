@@ -18,6 +18,7 @@ def test_what_was_to_be_done_between_commits_is_not_done_after_the_end(play):
         first = asyncio.create_task(commits.run(lambda handler: None))
         await stage.engine.somebody_at_gate()
         between = asyncio.create_task(commits.between(lambda: begun.append(1)))
+        stage.loop.stand_still_while(lambda: not between.done())
         await asyncio.sleep(0)
         stage.engine.open_gate()
         await asyncio.wait([first, between])
