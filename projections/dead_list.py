@@ -12,7 +12,7 @@ from eventjobs.domain.job import Job, State
 from eventjobs.domain.projection import Change, Part, Rows, Table
 from eventjobs.projections import lanes
 
-TABLE = Table("dead_list", (Part.NAME, Part.NAME, Part.NUMBER))
+TABLE = Table("dead_list", (Part.NAME, Part.NAME, Part.NUMBER), put_once=True)
 
 
 class DeadList:

@@ -12,7 +12,7 @@ from eventjobs.domain.events import Record
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Change, Part, Rows, Table
 
-TABLE = Table("history", (Part.UUID, Part.NUMBER))
+TABLE = Table("history", (Part.UUID, Part.NUMBER), put_once=True)
 
 
 class History:

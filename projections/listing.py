@@ -12,7 +12,7 @@ from eventjobs.domain.job import Job, State
 from eventjobs.domain.projection import Change, Part, Rows, Table
 from eventjobs.projections.lanes import newest
 
-TABLE = Table("listing", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER))
+TABLE = Table("listing", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER), put_once=True)
 
 
 class Listing:

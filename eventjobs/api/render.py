@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -16,6 +17,9 @@ Spliced = orjson.Fragment | None
 """A JSON text that goes into an answer as it is; None for null."""
 
 Document = dict[str, object]
+
+TextOf = Callable[[ContentRef], bytes]
+"""Reads a content."""
 
 POLICIES_REMEMBERED = 1_024
 """Jobs of a kind share their policy: its text is made once."""
@@ -51,8 +55,19 @@ def job_document(job: Job, payload: Spliced, result: Spliced, error: Spliced) ->
 
 def stored_job(view: View, job: Job) -> Document:
     """The job with its contents read."""
-    error = spliced(view, job.error) if job.lapse is None else lapse_text(job.lapse)
-    return job_document(job, spliced(view, job.spec.payload), spliced(view, job.result), error)
+    return _stored(job, view.content)
+
+
+def stored_jobs(view: View, jobs: Sequence[Job]) -> list[Document]:
+    """Several jobs with their contents read in one go."""
+    refs = [ref for job in jobs for ref in (job.spec.payload, job.result, job.error) if ref is not None]
+    texts = view.contents(refs)
+    return [_stored(job, lambda ref: texts[ref.position]) for job in jobs]
+
+
+def _stored(job: Job, text_of: TextOf) -> Document:
+    error = spliced(text_of, job.error) if job.lapse is None else lapse_text(job.lapse)
+    return job_document(job, spliced(text_of, job.spec.payload), spliced(text_of, job.result), error)
 
 
 def new_job(job: Job, payload: bytes | None) -> Document:
@@ -77,6 +92,6 @@ def _policy_text(packed: bytes) -> orjson.Fragment:
     return orjson.Fragment(orjson.dumps({"type": policy.type, **policy.parameters()}))
 
 
-def spliced(view: View, ref: ContentRef | None) -> Spliced:
+def spliced(text_of: TextOf, ref: ContentRef | None) -> Spliced:
     """A content as it was sent."""
-    return None if ref is None else orjson.Fragment(view.content(ref))
+    return None if ref is None else orjson.Fragment(text_of(ref))

@@ -12,7 +12,7 @@ from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR, EDGE
 from eventjobs.api.problems import Problem, Refused, of_rejection
 from eventjobs.api.query import Query
-from eventjobs.api.render import Document, new_job, stored_job
+from eventjobs.api.render import Document, new_job, stored_job, stored_jobs
 from eventjobs.api.view import View
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.coordinator.replies import BatchRejected, Enqueued
@@ -69,7 +69,8 @@ async def _enqueued(coordinator: Coordinator, commands: list[Enqueue]) -> list[t
         raise await coordinator.look(lambda view: _key_reused(view, replies, len(commands)))
     if len(replies) > 1 and sum(_content_bytes(reply.job) for reply in replies) > ANSWER_BYTES_MAX:
         raise _too_much_to_show(replies)
-    return await coordinator.look(lambda view: [(reply, stored_job(view, reply.job)) for reply in replies])
+    jobs = await coordinator.look(lambda view: stored_jobs(view, [reply.job for reply in replies]))
+    return list(zip(replies, jobs, strict=True))
 
 
 def _content_bytes(job: Job) -> int:

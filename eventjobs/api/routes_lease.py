@@ -11,7 +11,7 @@ from eventjobs.api.faults import Faults
 from eventjobs.api.keys import COORDINATOR, EDGE
 from eventjobs.api.lease_request import read_lease
 from eventjobs.api.query import Query
-from eventjobs.api.render import stored_job
+from eventjobs.api.render import stored_jobs
 
 
 async def lease(request: web.Request) -> web.Response:
@@ -30,4 +30,4 @@ async def lease(request: web.Request) -> web.Response:
         wait=asked.wait,
         still_wanted=lambda: not client_has_gone(request),
     )
-    return answer({"jobs": await coordinator.look(lambda view: [stored_job(view, job) for job in jobs])})
+    return answer({"jobs": await coordinator.look(lambda view: stored_jobs(view, jobs))})

@@ -54,7 +54,7 @@ def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Docu
     elif reason is None:
         ahead = view.ahead_of(job, lambda other: any(asked.wants(other) for asked in takers), now, AHEAD_MAX + 1)
         reason = "behind_others" if ahead else "next"
-    error = spliced(view, job.error) if job.lapse is None else lapse_text(job.lapse)
+    error = spliced(view.content, job.error) if job.lapse is None else lapse_text(job.lapse)
     return why_document(job, reason, now, error, *_ending(view, job)) | {
         "ahead": None if ahead is None else _ahead(ahead),
         "asked": _asked(takers if takers else lately, bool(takers), since),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from eventjobs.domain.events import Record
@@ -36,6 +36,9 @@ class View(Rows, Protocol):
 
     def content(self, ref: ContentRef) -> bytes:
         """The text of a content."""
+
+    def contents(self, refs: Sequence[ContentRef]) -> dict[int, bytes]:
+        """The texts of several contents by position."""
 
     def record(self, position: int) -> Record | None:
         """The record at a position (from 1)."""

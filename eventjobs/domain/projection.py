@@ -38,13 +38,15 @@ Value = bytes | int
 class Table:
     """An ordered table, compared by identity. `counters` tables hold integers and take deltas; others hold bytes.
 
-    In a table with `first_stays` a put under a key that is there already does nothing: what was put first stays.
+    In a table with `first_stays` a put under a key that is there already does nothing: what was put first stays. In one
+    with `put_once` nothing is ever put under a key that is there.
     """
 
     name: str
     key: tuple[Part, ...]
     counters: bool = False
     first_stays: bool = False
+    put_once: bool = False
 
 
 Change = tuple[Table, Key, Value | None]

@@ -163,6 +163,9 @@ class Reader(Rows, Protocol):
     def content(self, ref: ContentRef) -> bytes:
         """The text of a content. Raises Corrupt when it is damaged or missing."""
 
+    def contents(self, refs: Sequence[ContentRef]) -> dict[int, bytes]:
+        """The texts of several contents by position, read together. Raises Corrupt when one is damaged or missing."""
+
     def record(self, position: int) -> Record | None:
         """The record at a position (from 1)."""
 

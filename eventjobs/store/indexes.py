@@ -48,7 +48,7 @@ LEASE_REQUESTS = Table("lease_requests", (Part.DIGEST,))
 """SHA-256 of worker and request id -> position and time of the request's first grant."""
 LEASE_REQUEST_AGES = Table("lease_request_ages", (Part.NUMBER,))
 """Position of a request's first grant -> its digest: the order in which requests are forgotten."""
-ENDINGS = Table("endings", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER, Part.NUMBER))
+ENDINGS = Table("endings", (Part.NAME, Part.NAME, Part.NAME, Part.NUMBER, Part.NUMBER), put_once=True)
 """(stage/state, queue, kind, finished_at, enqueue position) -> job id: finished jobs by what is left of them."""
 ATTEMPT_ERRORS = Table("attempt_errors", (Part.UUID,))
 """Job id -> positions of the errors that its attempts brought and the store still has, 8 bytes big-endian each."""

@@ -73,6 +73,9 @@ class MemoryReader(ProvesItsLog):
             raise Corrupt(f"contents: the content of position {ref.position} is missing")
         return content.text
 
+    def contents(self, refs: Sequence[ContentRef]) -> dict[int, bytes]:
+        return {ref.position: self.content(ref) for ref in refs}
+
     def record(self, position: int) -> Record | None:
         found = self.records(position - 1, 1) if position >= 1 else []
         return found[0] if found else None

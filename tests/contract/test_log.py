@@ -170,12 +170,21 @@ def test_contents_come_back_byte_for_byte(driver, text):
         assert reader.content(job.error) == b"e" + text
         assert reader.content(job.result) == b"r" + text
         assert (job.spec.payload.position, job.error.position, job.result.position) == (1, 3, 5)
+        together = reader.contents([job.result, job.spec.payload, job.error, job.result])
+        assert together == {1: b"p" + text, 3: b"e" + text, 5: b"r" + text} and reader.contents([]) == {}
 
 
 def test_a_missing_content_is_damage(engine):
     """A reference that leads nowhere is reported, not answered with nothing."""
     with engine.read() as reader, pytest.raises(Corrupt, match="7"):
         reader.content(ContentRef(7, 3))
+
+
+def test_a_missing_content_among_others_is_damage(driver):
+    """Also when several are asked for together."""
+    (job,) = driver.execute(b.enqueue())
+    with driver.engine.read() as reader, pytest.raises(Corrupt, match="7"):
+        reader.contents([job.spec.payload, ContentRef(7, 3)])
 
 
 def test_time_never_goes_backwards_in_the_log(driver):

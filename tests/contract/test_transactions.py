@@ -86,6 +86,22 @@ def test_a_transaction_reads_its_own_appends(filled):
     engine.abort()
 
 
+def test_a_row_that_goes_and_comes_back_in_one_transaction_is_there(filled, whole):
+    """A job that is leased and released at once is listed where it was; one that dies again is on the dead list."""
+    engine, straight = filled.engine, fill(Driver(MemoryEngine(READ_MODELS))).engine
+    for each in (engine, straight):
+        transaction, now = each.begin(), b.at(20)
+        job = transaction.job(b.an_id(1))
+        job = transaction.append(job, b.leased(token=1), job.id, now, b.WORKER_ACTOR, None)
+        transaction.append(job, b.released(), job.id, now, b.WORKER_ACTOR, None)
+        dead = transaction.job(b.an_id(3))
+        dead = transaction.append(dead, b.requeued(run_at=now), dead.id, now, b.OPERATOR_ACTOR, None)
+        dead = transaction.append(dead, b.leased(token=2), dead.id, now, b.WORKER_ACTOR, None)
+        transaction.append(dead, b.died(token=2), dead.id, now, b.WORKER_ACTOR, b.content('{"type":"t"}'))
+        each.commit()
+    assert whole(engine) == whole(straight)
+
+
 def test_readers_see_commits_only(filled, whole):
     """What a transaction appended is invisible outside until it is committed, and then it is there."""
     engine = filled.engine

@@ -5,7 +5,7 @@ Every row's checksum is checked on the way, and whatever is not found is shown t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import lmdb
 import msgspec
@@ -74,6 +74,9 @@ class LmdbReader(ProvesItsLog):
         if value is None:
             raise Corrupt(f"contents: the content of position {ref.position} is missing")
         return decode_content(value).text
+
+    def contents(self, refs: Sequence[ContentRef]) -> dict[int, bytes]:
+        return {ref.position: self.content(ref) for ref in refs}
 
     def record(self, position: int) -> Record | None:
         text = self.record_text(position)

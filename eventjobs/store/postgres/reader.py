@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -114,10 +114,22 @@ class PostgresReader(ProvesItsLog):
         return decode_job(unseal(key, found[0][0], "jobs")) if found else None
 
     def content(self, ref: ContentRef) -> bytes:
-        found = self._fetch("SELECT value FROM eventjobs.contents WHERE position = %s", (ref.position,))
-        if not found:
-            raise Corrupt(f"contents: the content of position {ref.position} is missing")
-        return decode_content(unseal(position_key(ref.position), found[0][0], "contents")).text
+        return self.contents([ref])[ref.position]
+
+    def contents(self, refs: Sequence[ContentRef]) -> dict[int, bytes]:
+        if not refs:
+            return {}
+        positions = Numbers([ref.position for ref in refs])
+        found = dict(
+            self._fetch("SELECT position, value FROM eventjobs.contents WHERE position = ANY (%s)", (positions,))
+        )
+        for ref in refs:
+            if ref.position not in found:
+                raise missing("contents", f"the content of position {ref.position}")
+        return {
+            position: decode_content(unseal(position_key(position), stored, "contents")).text
+            for position, stored in found.items()
+        }
 
     def record(self, position: int) -> Record | None:
         text = self.record_text(position)

@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from eventjobs.api.render import new_job, policy_text, stored_job
+from eventjobs.api.render import new_job, policy_text, stored_job, stored_jobs
 from eventjobs.api.render_events import event_text, head_document
 from eventjobs.domain.commands import COORDINATOR
 from eventjobs.domain.events import EVENT_TYPES, Record
@@ -47,6 +47,9 @@ class Contents(dict):
 
     def content(self, ref):
         return self[ref.position]
+
+    def contents(self, refs):
+        return {ref.position: self[ref.position] for ref in refs}
 
 
 def job_after(*events):
@@ -93,6 +96,18 @@ def test_stored_texts_are_spliced_in(text):
     answer = orjson.dumps(stored_job(Contents({1: text, 3: text, 5: text}), job_after(*events)))
     for field in (b"payload", b"result", b"error"):
         assert b'"%s":%s,' % (field, text) in answer
+
+
+def test_several_jobs_are_shown_as_each_alone():
+    """Each with its own contents, and those that have none."""
+    histories = (
+        (b.enqueued(), b.leased(), b.failed(), b.leased(token=2, attempt=2), b.completed(token=2, attempt=2)),
+        (b.enqueued(), b.leased(), b.failed()),
+        (b.enqueued(payload=None), b.leased(), b.expired()),
+    )
+    view, jobs = Contents({1: b"1", 3: b'"three"', 5: b"5"}), [job_after(*events) for events in histories]
+    assert orjson.dumps(stored_jobs(view, jobs)) == orjson.dumps([stored_job(view, job) for job in jobs])
+    assert stored_jobs(view, []) == []
 
 
 def test_a_lapsed_lease_is_an_error_that_names_the_worker():
