@@ -59,8 +59,8 @@ def jobs(remote: Remote, as_json: bool, **query: Any) -> None:
 def dead(remote: Remote, as_json: bool, **query: Any) -> None:
     """List the jobs that were given up, with their last error; newest first.
 
-    `eventjobs requeue` gives them fresh attempts. On a terminal, what goes beyond its width stands on lines below;
-    elsewhere each job is one line.
+    `eventjobs requeue ID`, or `--all`, gives them fresh attempts. On a terminal, what goes beyond its width stands on
+    lines below; elsewhere each job is one line.
     """
     _show(remote.get("/dead", **query), as_json)
 

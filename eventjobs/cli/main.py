@@ -30,7 +30,6 @@ GROUPS = {
         "show": ("eventjobs.cli.show:show", "Show a job and its history."),
         "why": ("eventjobs.cli.why:why", "Say why a job is not running now."),
         "history": ("eventjobs.cli.history:history", "Tell what happened to a job, when, by whom and why."),
-        "intake": ("eventjobs.cli.intake:intake", "Show what producers' transactions asked for and what was refused."),
         "tail": ("eventjobs.cli.tail:tail", "Follow the log."),
     },
     "Change jobs": {
@@ -46,6 +45,7 @@ GROUPS = {
         "replay": ("eventjobs.tools.replay.command:replay", "Show jobs as they were at any point of the log."),
     },
     "Keep the store": {
+        "intake": ("eventjobs.cli.intake:intake", "Show what producers' transactions asked for and what was refused."),
         "backup": ("eventjobs.tools.backup.command:backup", "Copy a whole store into a file while it is at work."),
         "restore": (
             "eventjobs.tools.backup.command:restore_command",

@@ -94,7 +94,10 @@ def needs_psycopg(problem: type[Exception] = CannotServe) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        reason = f"a PostgreSQL store needs the package psycopg ({error}): pip install 'eventjobs[postgres]'"
+        reason = (
+            f"a PostgreSQL store needs the package psycopg ({error}): "
+            "pip install '.[postgres]' in the folder with eventjobs' pyproject.toml"
+        )
         raise problem(reason) from error
 
 

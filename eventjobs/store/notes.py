@@ -6,7 +6,7 @@ Signatures are Ed25519 (RFC 8032). Keys are written as Go's golang.org/x/mod/sum
     <name>+<id>+<base64 of 0x01 and the public key>
 
 The id is the beginning of a hash over name and public key, in hex. Signing and checking need the package
-`cryptography`, which comes with `pip install 'eventjobs[sign]'`; nothing else here does.
+`cryptography`, which comes with the extra `sign`; nothing else here does.
 """
 
 from __future__ import annotations
@@ -182,6 +182,7 @@ def _ed25519() -> ModuleType:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise CannotSign(
-            "signing and checking signatures needs the package cryptography: pip install 'eventjobs[sign]'"
+            "signing and checking signatures needs the package cryptography: "
+            "pip install '.[sign]' in the folder with eventjobs' pyproject.toml"
         ) from error
     return ed25519

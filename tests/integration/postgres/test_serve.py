@@ -106,4 +106,4 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "psycopg").mkdir()
     (tmp_path / "psycopg" / "__init__.py").write_text("raise ImportError('No module named psycopg')\n")
     returned, text = serve("--store", "postgresql://h/x", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert returned == exits.CANNOT_SERVE and "pip install 'eventjobs[postgres]'" in text, text
+    assert returned == exits.CANNOT_SERVE and "pip install '.[postgres]'" in text, text

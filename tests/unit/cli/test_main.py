@@ -9,7 +9,7 @@ import click
 import pytest
 
 from eventjobs.cli import exits, remote
-from eventjobs.cli.main import COMMANDS, cli, main
+from eventjobs.cli.main import COMMANDS, GROUPS, cli, main
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -19,6 +19,13 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
     assert command.name == name
     assert command.get_short_help_str(limit=200) == COMMANDS[name][1]
     assert command.help
+
+
+def test_what_asks_the_coordinator_can_be_told_where_it_is() -> None:
+    """Every command of the group that asks the coordinator has --url."""
+    for name in GROUPS["Look at what goes on, by asking the coordinator"]:
+        command = cli.get_command(click.Context(cli), name)
+        assert any("--url" in option.opts for option in command.params), name
 
 
 def test_help_loads_no_server_no_store_and_no_client() -> None:
