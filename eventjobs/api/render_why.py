@@ -15,7 +15,6 @@ from eventjobs.domain.job import Job, State
 ENDS = (JobCompleted, JobDied, JobCanceled)
 """The events that end a job."""
 REASONS_OF_STATES = {
-    State.RUNNING: "running",
     State.SUCCEEDED: "succeeded",
     State.DEAD: "dead",
     State.CANCELED: "canceled",
@@ -24,6 +23,8 @@ REASONS_OF_STATES = {
 
 def own_reason(job: Job, now: int) -> str | None:
     """The reason that lies in the job itself; None for one that could be leased now."""
+    if job.state is State.RUNNING:
+        return "running" if now < job.lease.expires_at else "expiring"
     if job.state in REASONS_OF_STATES:
         return REASONS_OF_STATES[job.state]
     if job.run_at > now:
@@ -32,10 +33,16 @@ def own_reason(job: Job, now: int) -> str | None:
 
 
 def why_document(
-    job: Job, reason: str, now: int, error: Spliced, ended: Record | None, erasures: Iterable[Record]
+    job: Job,
+    reason: str,
+    now: int,
+    error: Spliced,
+    ended: Record | None,
+    erasures: Iterable[Record],
+    spared_until: int = 0,
 ) -> Document:
-    """The reason with what is known of the job: its error, the record that ended it, and those that erased contents of
-    it since."""
+    """The reason with what is known of the job: its error, the record that ended it, those that erased contents of
+    it since, and until when its lease is let be although its time is over."""
     lease = job.lease
     return {
         "id": job.id,
@@ -49,6 +56,7 @@ def why_document(
         "max_attempts": job.spec.max_attempts,
         "lease_owner": None if lease is None else lease.worker,
         "lease_expires_at": None if lease is None else time_text(lease.expires_at),
+        "spared_until": time_text(spared_until) if reason == "expiring" and spared_until > now else None,
         "lease_token": job.lease_token,
         "error": error,
         "finished_at": None if job.finished_at is None else time_text(job.finished_at),

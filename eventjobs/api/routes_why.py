@@ -38,14 +38,14 @@ async def get_why(request: web.Request) -> web.Response:
         job = None if job_id is None else view.job(job_id)
         if job is None:
             raise Refused(of_rejection(no_such_job()))
-        return why(view, job, now, lately, since)
+        return why(view, job, now, lately, since, coordinator.leases_spared_until)
 
     return answer(await coordinator.look(look))
 
 
-def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Document:
+def why(view: View, job: Job, now: int, lately: list[Asked], since: int, spared_until: int) -> Document:
     """Why the job is not running, as it seems to a coordinator that was asked for jobs `lately`: all who asked since a
-    time."""
+    time, and that ends no lease before another."""
     lane = (job.spec.queue, job.spec.kind)
     takers = [asked for asked in lately if asked.wants(lane)]
     reason, ahead = own_reason(job, now), None
@@ -55,7 +55,7 @@ def why(view: View, job: Job, now: int, lately: list[Asked], since: int) -> Docu
         ahead = view.ahead_of(job, lambda other: any(asked.wants(other) for asked in takers), now, AHEAD_MAX + 1)
         reason = "behind_others" if ahead else "next"
     error = spliced(view.content, job.error) if job.lapse is None else lapse_text(job.lapse)
-    return why_document(job, reason, now, error, *_ending(view, job)) | {
+    return why_document(job, reason, now, error, *_ending(view, job), spared_until) | {
         "ahead": None if ahead is None else _ahead(ahead),
         "asked": _asked(takers if takers else lately, bool(takers), since),
     }

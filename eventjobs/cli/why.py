@@ -85,7 +85,22 @@ def reason(found: Why) -> str:
                 f"worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
                 f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
             )
+        case "expiring":
+            return _expiring(found)
     return _past(found)
+
+
+def _expiring(found: Why) -> str:
+    """Whose lease ran out, and who is about to end it."""
+    ran_out = f"the lease of worker {found['lease_owner']} ran out at {output.clock(found['lease_expires_at'])}"
+    if found["asked"] is None:
+        return f"{ran_out}, and no coordinator has ended it yet"
+    if found["spared_until"] is None:
+        return f"{ran_out}, and is about to be ended"
+    return (
+        f"{ran_out}, while nobody could renew it; after the outage the coordinator waits until "
+        f"{output.clock(found['spared_until'])} for what the worker may have to say"
+    )
 
 
 def _past(found: Why) -> str:

@@ -153,6 +153,12 @@ class Coordinator:
         return self._neighbours is not None and self._neighbours.away
 
     @property
+    def leases_spared_until(self) -> int:
+        """The time, in microseconds, before which no lease is ended here, as nobody could renew in an outage. It may
+        have passed."""
+        return self._rescuer.spared_until
+
+    @property
     def pending(self) -> int:
         """Requests that wait for the writer's answer."""
         return self._commits.pending

@@ -40,11 +40,13 @@ class Rescuer:
         self._expire, self._clock, self._next_expiry = expire, clock, next_expiry
         self._alarm = Alarm(clock, self._start_sweep)
         self._sweep: asyncio.Task | None = None
-        self._not_before = 0
+        self.spared_until = 0
+        """No lease is ended before this time, in microseconds."""
 
     async def begin(self) -> None:
-        """Begin with what is in the store. Leases that ran out while no coordinator was there are let be for a moment:
-        workers that finished meanwhile had nobody to tell."""
+        """Begin with what is in the store. Leases that ran out while no coordinator was there are let be for a moment,
+        however it had ended: workers could not renew them, and those that finished meanwhile had nobody to tell. Where
+        none ran out, none is."""
         expiry, now = await self._next_expiry(), self._clock.now()
         if expiry is not None and expiry <= now:
             self.spare()
@@ -52,12 +54,12 @@ class Rescuer:
 
     def spare(self) -> None:
         """End no lease for a moment: there was an outage."""
-        self._not_before = self._clock.now() + GRACE_AFTER_OUTAGE
+        self.spared_until = self._clock.now() + GRACE_AFTER_OUTAGE
 
     def expect(self, expiry: int | None) -> None:
         """A lease may run out at this time."""
         if expiry is not None:
-            self._alarm.set(max(expiry, self._not_before))
+            self._alarm.set(max(expiry, self.spared_until))
 
     async def stop(self) -> None:
         if self._sweep is not None:
@@ -73,7 +75,7 @@ class Rescuer:
         expiry = None
         try:
             expiry = await self._next_expiry()
-            while expiry is not None and max(expiry, self._not_before) <= self._clock.now():
+            while expiry is not None and max(expiry, self.spared_until) <= self._clock.now():
                 ended = await self._expire(self._clock.now(), SWEEP_JOBS)
                 expiry = await self._next_expiry()
                 if ended == 0 and expiry is not None:

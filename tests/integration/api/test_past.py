@@ -7,6 +7,7 @@ import random
 import pytest
 
 from eventjobs.api.wire_time import time_text
+from eventjobs.coordinator.rescuer import GRACE_AFTER_OUTAGE
 from eventjobs.projections import stats_past
 from eventjobs.testing import builders as b
 
@@ -144,6 +145,22 @@ async def test_why_a_job_is_not_running(api):
     await api.call("POST", f"/jobs/{later['id']}/cancel", {"reason": "enough"})
     found = await reason(api, later)
     assert (found["reason"], found["ended"]["data"], found["erasures"]) == ("canceled", {"reason": "enough"}, [])
+
+
+async def test_a_lease_that_ran_out_is_not_said_to_run(api):
+    """From its expiry on, while the log does not have it; and until when it is let be, only after an outage."""
+    job = await api.enqueue()
+    await api.lease(lease_seconds=3)
+    api.clock.pass_seconds(3 - 0.000001)
+    assert ((await reason(api, job))["reason"], (await reason(api, job))["spared_until"]) == ("running", None)
+    api.clock.pass_seconds(0.000001)
+    found = await reason(api, job)
+    assert (found["reason"], found["spared_until"], found["lease_owner"]) == ("expiring", None, "w")
+    api.coordinator._rescuer.spare()
+    until = time_text(api.clock.now() + GRACE_AFTER_OUTAGE)
+    assert ((await reason(api, job))["reason"], (await reason(api, job))["spared_until"]) == ("expiring", until)
+    api.clock.pass_seconds(6)
+    assert (await reason(api, job))["spared_until"] is None
 
 
 async def test_who_ended_a_job_and_who_erased_what(api):

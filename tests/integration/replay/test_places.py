@@ -129,6 +129,7 @@ REASONS = {
     "scheduled": r"is queued: scheduled for 2\d{3}",
     "due": r"is queued: it can be leased; who asks for jobs is known to a running coordinator alone$",
     "running": r"is running: worker worker-1 has it until 2\d{3}",
+    "expiring": r"is running: the lease of worker worker-1 ran out at 2\d{3}.*, and no coordinator has ended it yet$",
     "waiting_for_retry": r"is failed: attempt 1 of 3 failed with E: m; the next is not before ",
     "dead": r"is dead: given up at 2\d{3}.*; last error: E: m$",
     "canceled": r"is canceled: operator \S+ canceled it at 2\d{3}.*: no$",
@@ -148,7 +149,7 @@ def test_why_without_a_coordinator(tmp_path, place):
         if reason not in waits:
             attempts = 1 if reason in ("succeeded", "dead") else 3
             driver.execute(b.enqueue(job_id, max_attempts=attempts, now=now))
-            driver.lease(b.lease(now=now))
+            driver.lease(b.lease(now=now, duration=1 if reason == "expiring" else b.seconds(6_000)))
     error = b.content('{"type":"E","message":"m"}')
     driver.execute(
         b.fail(ids["waiting_for_retry"], error=error, delay=b.seconds(6_000), now=now),
