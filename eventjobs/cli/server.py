@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import ipaddress
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +74,7 @@ class Server:
     async def _start(self) -> Coordinator:
         try:
             if not self.store.served_by_another():  # else the port file is that of the coordinator that has it
+                self._check_address()  # before anything is made on disk
                 self._remove_port_file()
             engine = self.store.open()
             try:
@@ -85,13 +88,31 @@ class Server:
             coordinator.archive(engine, self.archive_after)
         return coordinator
 
+    def _check_address(self) -> None:
+        """Raises CannotServe where nobody could listen now, on the port of another coordinator for instance."""
+        try:
+            found = socket.getaddrinfo(self.host or None, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, protocol, _, address in found:
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    if family == socket.AF_INET6:
+                        probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    probe.bind(address)
+        except OSError as error:
+            raise self._cannot_listen(error) from error
+
+    def _cannot_listen(self, error: OSError) -> exits.CannotServe:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        if error.errno == errno.EADDRINUSE:
+            reason = f"{reason}; is a coordinator running already? --port takes another"
+        return exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}")
+
     async def _listen(self, runner: web.AppRunner) -> None:
         """Listen, and tell where: on standard error and in the port file."""
         try:
             await web.TCPSite(runner, self.host, self.port, backlog=BACKLOG).start()
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-            raise exits.CannotServe(f"cannot listen on {self.host} port {self.port}: {reason}") from error
+            raise self._cannot_listen(error) from error
         addresses = [(address[0], address[1]) for address in runner.addresses]
         self.say(f"eventjobs: serving on {_url(*addresses[0])}, data in {self.store}\n")
         for line in settings_lines(self.retention, self.archive_after, self.notes):

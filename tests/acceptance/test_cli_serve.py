@@ -22,8 +22,9 @@ SERVE = [sys.executable, "-W", "error", "-m", "eventjobs", "serve"]
 
 
 def refused(*options: str, cwd: Path) -> str:
-    """What serve says when it cannot start: one line, and CANNOT_SERVE."""
-    done = subprocess.run([*SERVE, *options], cwd=cwd, capture_output=True, text=True, timeout=30)
+    """What serve says when it cannot start, on a free port unless told otherwise: one line, and CANNOT_SERVE."""
+    free = os.environ | {"EVENTJOBS_PORT": "0"}
+    done = subprocess.run([*SERVE, *options], cwd=cwd, env=free, capture_output=True, text=True, timeout=30)
     assert done.returncode == exits.CANNOT_SERVE, done.stderr
     assert done.stderr.startswith("eventjobs: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
@@ -82,13 +83,14 @@ def test_one_coordinator_for_a_directory(coordinator: CoordinatorProcess, tmp_pa
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
-    """The address that is taken stands in the message, and the directory is free again after it."""
+    """The address that is taken stands in the message, with what to do, and no directory was made for nothing."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        for _ in range(2):
-            assert f"cannot listen on 127.0.0.1 port {port}: " in refused("--port", str(port), cwd=tmp_path)
+        shown = refused("--port", str(port), cwd=tmp_path)
+    assert f"cannot listen on 127.0.0.1 port {port}: " in shown and "running already? --port takes another" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_holds_something_else_is_refused(tmp_path: Path) -> None:

@@ -244,6 +244,17 @@ def test_the_wire_contracts_example_is_printed():
     ) in text
 
 
+def test_every_page_that_starts_a_coordinator_says_where_to_follow_it():
+    """Who types the commands of one page after those of another would meet the other's coordinator and data."""
+    silent = [
+        page.name
+        for page in DOCS.glob("*.md")
+        if "\n$ eventjobs serve" in (text := page.read_text(encoding="utf-8"))
+        and "To follow it, stop what runs of other pages, and begin in a fresh directory." not in " ".join(text.split())
+    ]
+    assert silent == []
+
+
 def test_every_make_target_that_is_named_exists():
     """What README.md and CONTRIBUTING.md tell to make can be made."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -18,9 +18,8 @@ SERVE = [sys.executable, "-W", "error", "-m", "eventjobs", "serve"]
 
 def serve(*options: str, cwd: Path, **environment: str) -> tuple[int, str]:
     """The exit code and what is said of a start that is refused."""
-    done = subprocess.run(
-        [*SERVE, *options], cwd=cwd, capture_output=True, text=True, timeout=60, env={"PATH": "", **environment}
-    )
+    variables = {"PATH": "", "EVENTJOBS_PORT": "0", **environment}
+    done = subprocess.run([*SERVE, *options], cwd=cwd, capture_output=True, text=True, timeout=60, env=variables)
     return done.returncode, done.stderr
 
 
