@@ -55,6 +55,7 @@ def why_document(
         "attempts": job.attempts,
         "max_attempts": job.spec.max_attempts,
         "lease_owner": None if lease is None else lease.worker,
+        "leased_at": None if lease is None else time_text(lease.leased_at),
         "lease_expires_at": None if lease is None else time_text(lease.expires_at),
         "spared_until": time_text(spared_until) if reason == "expiring" and spared_until > now else None,
         "lease_token": job.lease_token,

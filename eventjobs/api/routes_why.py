@@ -49,15 +49,17 @@ def why(view: View, job: Job, now: int, lately: list[Asked], since: int, spared_
     lane = (job.spec.queue, job.spec.kind)
     takers = [asked for asked in lately if asked.wants(lane)]
     reason, ahead = own_reason(job, now), None
-    if reason is None and not takers:
+    present = [asked for asked in takers if asked.present(now)]
+    shown = present or [asked for asked in takers if asked.full(now)]
+    if reason is None and not shown:
         reason = "nobody_asks"
     elif reason is None:
-        ahead = view.ahead_of(job, lambda other: any(asked.wants(other) for asked in takers), now, AHEAD_MAX + 1)
-        reason = "behind_others" if ahead else "next"
+        ahead = view.ahead_of(job, lambda other: any(asked.wants(other) for asked in shown), now, AHEAD_MAX + 1)
+        reason = "workers_full" if not present else "behind_others" if ahead else "next"
     error = spliced(view.content, job.error) if job.lapse is None else lapse_text(job.lapse)
     return why_document(job, reason, now, error, *_ending(view, job), spared_until) | {
         "ahead": None if ahead is None else _ahead(ahead),
-        "asked": _asked(takers if takers else lately, bool(takers), since),
+        "asked": _asked(shown or takers or lately, bool(takers), since, now),
     }
 
 
@@ -83,14 +85,20 @@ def _ahead(counts: dict[tuple[str, str], int]) -> Document:
     }
 
 
-def _asked(shown: list[Asked], for_this: bool, since: int) -> Document:
+def _asked(shown: list[Asked], for_this: bool, since: int, now: int) -> Document:
     """Who asked for jobs like this one since; if nobody did, who asked for others."""
     return {
         "since": time_text(since),
         "for_this": for_this,
         "requests": len(shown),
         "latest": [
-            {"worker": each.worker, "queues": each.queues, "kinds": each.kinds, "time": time_text(each.time)}
+            {
+                "worker": each.worker,
+                "queues": each.queues,
+                "kinds": each.kinds,
+                "time": time_text(each.time),
+                "full": each.full(now),
+            }
             for each in shown[:ASKED_SHOWN_MAX]
         ],
     }

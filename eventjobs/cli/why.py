@@ -71,7 +71,14 @@ def reason(found: Why) -> str:
             )
         case "nobody_asks":
             wanted = f"queue {found['queue']} and kind {found['kind']}"
+            if found["asked"]["for_this"]:
+                return f"no worker asks this coordinator for {wanted} any more; {_askers(found)}"
             return f"no worker asked this coordinator for {wanted} {_since(found)}"
+        case "workers_full":
+            return (
+                "the workers that ask for it hold as many jobs as they have room for, and ask again when one ends; "
+                f"{_askers(found)}; {_place(found['ahead'])}"
+            )
         case "behind_others":
             return f"{_ahead(found['ahead'])} before it in the order of leasing; {_askers(found)}"
         case "next":
@@ -83,7 +90,8 @@ def reason(found: Why) -> str:
         case "running":
             return (
                 f"worker {found['lease_owner']} has it until {output.clock(found['lease_expires_at'])} "
-                f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']})"
+                f"(attempt {found['attempts']} of {found['max_attempts']}, token {found['lease_token']}); "
+                f"running for {_ago(found, found['leased_at'])}"
             )
         case "expiring":
             return _expiring(found)
@@ -155,6 +163,10 @@ def _wish(asked: Why) -> str:
         if names is not None
     ]
     return f"{' and '.join(parts) or 'anything'} (worker {asked['worker']})"
+
+
+def _place(ahead: Why) -> str:
+    return f"{_ahead(ahead)} before it" if ahead["jobs"] else "it is the next"
 
 
 def _ahead(ahead: Why) -> str:

@@ -223,7 +223,7 @@ class Coordinator:
         id is under way already gets the answer of that one.
         """
         self._refuse_at_the_door()
-        self.askers.note(command.worker, queues, kinds)
+        self.askers.note(command.worker, queues, kinds, wait)
         deadline = self._loop.time() + wait / MICROSECONDS
         name = None if command.request_id is None else (command.worker, command.request_id)
         if name is not None and (under_way := self._lease_requests.get(name)) is not None:
@@ -238,6 +238,8 @@ class Coordinator:
             request.failed(error)
             raise
         else:
+            if len(jobs) >= max_jobs:
+                self.askers.filled(command.worker, jobs)
             request.answered(jobs)
             return jobs
         finally:
@@ -382,6 +384,7 @@ class Coordinator:
     def _committed(self, effects: Effects) -> None:
         if effects.appended:
             self._wake_log_watchers()
+            self.askers.saw(effects.appended)
         if not self.draining:  # else nobody waits for jobs any more, and the next coordinator sets its own timers
             self._wake(effects)
         report(effects)

@@ -55,6 +55,8 @@ BACKUP_BYTES_PER_SECOND_MIN = 1 << 18
 """The least rate at which a backup may be taken, over all of it: one that trickles would hold that moment for ever."""
 
 QUEUE_DEFAULT = "default"
+NO_KIND = "eventjobs/no-such-kind"
+"""A worker that stops asks for this kind alone, to hear what an earlier request was granted: it wants no more jobs."""
 PRIORITY_MIN, PRIORITY_MAX, PRIORITY_DEFAULT = -100, 100, 0
 MAX_ATTEMPTS_MIN, MAX_ATTEMPTS_MAX, MAX_ATTEMPTS_DEFAULT = 1, 1_000, 5
 LEASE_SECONDS_MIN, LEASE_SECONDS_MAX, LEASE_SECONDS_DEFAULT = 0.1, 86_400.0, 30.0

@@ -10,6 +10,7 @@ from attrs import define
 
 from eventjobs.client.answers import Job
 from eventjobs.client.errors import Refused
+from eventjobs.domain.limits import NO_KIND
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Holdings
 from eventjobs.worker.outage import Outage
@@ -17,8 +18,6 @@ from eventjobs.worker.settings import Settings
 
 EARLY_FRACTION = 0.5
 """An empty answer before this part of the wait is over came early: the next request waits a little."""
-
-NO_KIND = "eventjobs/no-such-kind"
 
 
 @define
@@ -80,7 +79,8 @@ class Fetcher:
         """The jobs that were granted to a request whose answer was cut off or lost; for handing them back.
 
         The request is repeated without waiting, and for a kind that no job has: what was granted is given again
-        whatever the repeat asks for, and nothing is taken if it was never carried out.
+        whatever the repeat asks for, and nothing is taken if it was never carried out. The coordinator takes it for a
+        goodbye.
         """
         request = self._unanswered
         if request is None:

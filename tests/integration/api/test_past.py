@@ -135,8 +135,11 @@ async def test_why_a_job_is_not_running(api):
     found = await reason(api, job)
     assert (found["reason"], found["ahead"]["jobs"]) == ("behind_others", 2)
     assert [lane["kind"] for lane in found["ahead"]["lanes"]] == ["b", "k"]
+    api.clock.pass_seconds(6)
+    found = await reason(api, job)
+    assert (found["reason"], found["asked"]["for_this"], found["ahead"]) == ("nobody_asks", True, None)
     api.clock.pass_seconds(301)
-    assert (await reason(api, job))["reason"] == "nobody_asks"
+    assert (await reason(api, job))["asked"]["for_this"] is False
     await api.lease(queues=["q"], max_jobs=3)
     await api.call("POST", f"/jobs/{job['id']}/fail", {"token": 2, "error": "no"})
     found = await reason(api, job)
@@ -145,6 +148,29 @@ async def test_why_a_job_is_not_running(api):
     await api.call("POST", f"/jobs/{later['id']}/cancel", {"reason": "enough"})
     found = await reason(api, later)
     assert (found["reason"], found["ended"]["data"], found["erasures"]) == ("canceled", {"reason": "enough"}, [])
+
+
+async def test_workers_that_are_full_ask_again(api):
+    """Who was given as many jobs as it asked for is full while it holds them, and not for longer."""
+    held, job = await api.enqueue(), await api.enqueue()
+    await api.lease(lease_seconds=100)
+    api.clock.pass_seconds(60)
+    found = await reason(api, job)
+    assert (found["reason"], found["ahead"]["jobs"]) == ("workers_full", 0)
+    assert [(each["worker"], each["full"]) for each in found["asked"]["latest"]] == [("w", True)]
+    await api.call("POST", f"/jobs/{held['id']}/renew", {"token": 1})
+    api.clock.pass_seconds(60)
+    assert (await reason(api, job))["reason"] == "workers_full"
+    assert (await reason(api, held))["leased_at"] == time_text(api.clock.now() - b.seconds(120))
+    await api.lease(kinds=["other"], wait_seconds=0)
+    assert (await reason(api, job))["reason"] == "nobody_asks"
+    await api.lease(max_jobs=2)
+    third = await api.enqueue()
+    assert (await reason(api, third))["reason"] == "next"
+    await api.lease()
+    assert (await reason(api, await api.enqueue()))["reason"] == "workers_full"
+    await api.call("POST", f"/jobs/{held['id']}/complete", {"token": 1})
+    assert (await reason(api, await api.enqueue()))["reason"] == "behind_others"
 
 
 async def test_a_lease_that_ran_out_is_not_said_to_run(api):

@@ -23,7 +23,7 @@ def test_the_past_and_the_reasons_are_those_of_any_store(pair, postgres_url) -> 
     for coordinator in pair:
         assert "worker w has it until " in said("why", job, "--url", coordinator.url)
     assert "no worker asked this coordinator for queue default and kind k" in said("why", other, "--url", first.url)
-    assert "it is the next for those who ask; last asked: w " in said("why", other, "--url", second.url)
+    assert "ask again when one ends; last asked: w " in said("why", other, "--url", second.url)
     third = first.ask("/jobs", {"kind": "k"})[1]["id"]
     assert "1 job is (1 k in default) before it" in said("why", third, "--url", second.url)
     second.ask(f"/jobs/{job}/fail", {"token": 1, "error": "no", "retry_in_seconds": 600})

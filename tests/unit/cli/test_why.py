@@ -33,3 +33,16 @@ def test_a_lease_that_ran_out_is_not_said_to_be_held(asked: dict | None, spared_
         "asked": asked,
     }
     assert reason(found) == f"the lease of worker w ran out at 2026-11-30 00:00:09.000{said}"
+
+
+def test_workers_that_are_full_or_gone_are_not_said_to_wait() -> None:
+    """Who holds as many jobs as it can, and who has not asked for long, each by its name."""
+    latest = [{"worker": "w", "queues": None, "kinds": None, "time": "2026-11-30T00:00:00.000000Z", "full": True}]
+    asked = {"since": NOW, "for_this": True, "requests": 1, "latest": latest}
+    found = {"time": NOW, "queue": "q", "kind": "k", "asked": asked, "ahead": {"jobs": 0, "more": False, "lanes": []}}
+    full = "the workers that ask for it hold as many jobs as they have room for, and ask again when one ends"
+    assert reason(found | {"reason": "workers_full"}) == f"{full}; last asked: w 10.00 s ago; it is the next"
+    ahead = {"jobs": 2, "more": False, "lanes": [{"queue": "q", "kind": "k", "jobs": 2}]}
+    assert reason(found | {"reason": "workers_full", "ahead": ahead}).endswith("; 2 jobs are (2 k in q) before it")
+    gone = "no worker asks this coordinator for queue q and kind k any more; last asked: w 10.00 s ago"
+    assert reason(found | {"reason": "nobody_asks"}) == gone

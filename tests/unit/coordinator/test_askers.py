@@ -1,10 +1,14 @@
-"""Who asked for jobs lately is remembered for minutes, and no more of it than memory has room for."""
+"""Who asked for jobs lately is remembered for minutes, and no more of it than memory has room for; who is gone, and
+who has no room for more jobs, is told from who waits."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from eventjobs.coordinator import askers
 from eventjobs.coordinator.askers import Asked, Askers
-from eventjobs.domain.limits import MICROSECONDS
+from eventjobs.domain.job import Lease
+from eventjobs.domain.limits import MICROSECONDS, NO_KIND
 
 
 class HandClock:
@@ -14,16 +18,22 @@ class HandClock:
         return self.time
 
 
-def test_each_request_counts_once_with_its_latest_time():
-    """A worker that asks again for the same is one line; for something else, another."""
+def held_until(time: int) -> SimpleNamespace:
+    """A job that the worker `a` holds."""
+    return SimpleNamespace(lease=Lease(worker="a", expires_at=time, duration=30, leased_at=0))
+
+
+def test_a_newer_request_of_a_worker_replaces_the_older_one():
+    """Whatever it asked for before, it does not any more."""
     clock = HandClock()
     found = Askers(clock.now)
-    found.note("a", ["q"], None)
+    found.note("a", None, None)
     clock.time += 1
     found.note("b", None, ["k"])
     clock.time += 1
-    found.note("a", ["q"], None)
-    assert found.lately() == [Asked("a", ("q",), None, clock.time), Asked("b", None, ("k",), clock.time - 1)]
+    now = clock.time
+    found.note("a", ["q"], None, 7)
+    assert found.lately() == [Asked("a", ("q",), None, now, now + 7), Asked("b", None, ("k",), now - 1, now - 1)]
     assert [each.wants(("q", "x")) for each in found.lately()] == [True, False]
     assert [each.wants(("r", "k")) for each in found.lately()] == [False, True]
 
@@ -47,3 +57,42 @@ def test_memory_is_bounded(monkeypatch):
     for name in "abcad":
         found.note(name, None, None)
     assert [each.worker for each in found.lately()] == ["d", "a", "c"]
+
+
+def test_a_worker_is_there_until_its_request_is_over_and_a_moment_longer():
+    """For the time that it waits for jobs and a pause, and not as long as it is remembered."""
+    clock = HandClock()
+    found = Askers(clock.now)
+    found.note("a", None, None, 20 * MICROSECONDS)
+    clock.time += (20 + askers.PRESENT_SECONDS) * MICROSECONDS
+    assert [each.present(clock.time) for each in found.lately()] == [True]
+    clock.time += 1
+    assert [each.present(clock.time) for each in found.lately()] == [False]
+
+
+def test_a_worker_that_says_goodbye_is_not_counted():
+    """Its last request, for what an earlier one was granted, is for no jobs."""
+    found = Askers(HandClock().now)
+    found.note("a", ["q"], ["k"])
+    found.note("b", None, None)
+    found.note("a", ["q"], (NO_KIND,))
+    assert [each.worker for each in found.lately()] == ["b"]
+
+
+def test_a_full_worker_is_neither_waiting_nor_gone():
+    """As long as the jobs that it was given are held, by renewals too; once one ends it asks again."""
+    clock = HandClock()
+    found = Askers(clock.now)
+    found.note("a", None, None)
+    clock.time += MICROSECONDS
+    held = held_until(clock.time + 9)
+    found.filled("a", [held])
+    (asked,) = found.lately()
+    assert (asked.present(clock.time), asked.full(clock.time), asked.full(clock.time + 9)) == (False, True, False)
+    clock.time += askers.REMEMBERED_SECONDS * MICROSECONDS
+    renewed = held_until(clock.time + 5)
+    found.saw([(held, None, renewed)])
+    (asked,) = found.lately()
+    assert (asked.full(clock.time), asked.full(clock.time + 5)) == (True, False)
+    found.saw([(renewed, None, SimpleNamespace(lease=None))])
+    assert found.lately() == []
