@@ -9,7 +9,7 @@ import click
 
 from eventjobs.cli import documents, output
 from eventjobs.cli.exits import Refused
-from eventjobs.cli.remote import Problem, Remote, job_path
+from eventjobs.cli.remote import Remote, job_path
 
 
 def for_each_job(remote: Remote, ids: Sequence[str], command: str, body: dict[str, Any], as_json: bool) -> None:
@@ -21,7 +21,7 @@ def for_each_job(remote: Remote, ids: Sequence[str], command: str, body: dict[st
     for job_id in ids:
         try:
             answer = remote.post(job_path(job_id, command), body)
-        except Problem as problem:
+        except Refused as problem:
             click.echo(f"eventjobs: {job_id}: {problem.format_message()}", err=True)
             refused += 1
         else:

@@ -12,13 +12,13 @@ import errno
 import functools
 import getpass
 import os
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 import click
 import orjson
@@ -40,6 +40,8 @@ START_SECONDS = 3.0
 PAUSE_SECONDS = 0.1
 
 
+UUID_FORM = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+
 HINTS = {
     "not_found": f"; --url should be the address of the coordinator itself, such as {URL_DEFAULT}",
     "job_not_found": "; a job that was retired is in the log alone: `eventjobs history ID --data DIR` tells of it",
@@ -57,8 +59,10 @@ class Problem(exits.Refused):
 
 
 def job_path(job_id: str, *more: str) -> str:
-    """The path of a job, or of something below it; whatever the id is, it stays one segment."""
-    return "/".join(("/jobs", quote(job_id, safe=""), *more))
+    """The path of a job, or of something below it. Raises Refused for a text that is the id of no job."""
+    if not UUID_FORM.fullmatch(job_id):
+        raise exits.Refused(f"{job_id!r} is no job id, such as 01890a5d-ac96-774b-bcce-b302099a8057")
+    return "/".join(("/jobs", job_id, *more))
 
 
 class Remote:

@@ -23,7 +23,7 @@ from eventjobs.cli.stores import Store
 from eventjobs.coordinator.coordinator import Coordinator
 from eventjobs.domain.retention import NO_RULES, Rules
 from eventjobs.store.checkpoint import Checkpoints
-from eventjobs.store.contract import StoreError
+from eventjobs.store.contract import AlreadyOpen, StoreError
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -82,6 +82,8 @@ class Server:
             except BaseException:
                 engine.close()
                 raise
+        except AlreadyOpen as error:
+            raise exits.CannotServe(f"{error}, or give this one a data directory of its own") from error
         except StoreError as error:
             raise exits.CannotServe(str(error)) from error
         if self.archive_after is not None:

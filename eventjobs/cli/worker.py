@@ -80,13 +80,17 @@ def _load(target: str) -> Worker:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise exits.Refused(_broken(module, error)) from error
-        raise click.UsageError(f"there is no module {module!r} in {os.getcwd()}, and none is installed") from error
+        hint = f"; did you mean {module[:-3]}:{name}?" if module.endswith(".py") else ""
+        where = f"in {os.getcwd()}, and none is installed"
+        raise click.UsageError(f"there is no module {module!r} {where}{hint}") from error
     except Exception as error:
         raise exits.Refused(_broken(module, error)) from error
+    workers = [f"{module}:{each}" for each, value in vars(found).items() if isinstance(value, Worker)]
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, Worker):
-        raise click.UsageError(f"{target} is {'not there' if found is None else 'no Worker'}")
+        there = f"; {module} has {', '.join(workers)}" if workers else ""
+        raise click.UsageError(f"{target} is {'not there' if found is None else 'no Worker'}{there}")
     return found
 
 

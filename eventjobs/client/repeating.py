@@ -45,9 +45,15 @@ async def repeated(request: Callable[[], Awaitable[T]], retry: Retry, *, safe: b
             if attempts == retry.attempts or left <= 0 or not (safe or _was_not_done(error)):
                 raise
             if attempts == 1:
-                _log.warning("request_repeated", error=str(error), attempts=retry.attempts, seconds=retry.seconds)
+                _log.warning("request_repeated", error=str(error), **_bounds(retry))
             pause = min(_pause_seconds(error, attempts, retry), left)
         await asyncio.sleep(pause)
+
+
+def _bounds(retry: Retry) -> dict[str, float]:
+    """How long or how often it is tried, as far as there is a bound."""
+    bounds = {"trying_for_seconds": retry.seconds, "attempts_at_most": retry.attempts}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def _was_not_done(error: Unavailable | Unreachable) -> bool:

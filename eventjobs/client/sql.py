@@ -128,8 +128,8 @@ def _statements(jobs: Iterable[NewJob], actor: str | None, wake: bool) -> Iterat
 def _run(connection: Any, parameters: Parameters) -> list[str]:
     if _is_of(connection, "sqlalchemy"):
         return list(connection.execute(*_for_sqlalchemy(parameters)).scalars())
-    if not hasattr(connection, "cursor"):
-        raise InvalidValue(f"{_name(connection)} is no connection that jobs could be enqueued in")
+    if not hasattr(connection, "cursor") or _is_of(connection, "sqlite3"):
+        raise InvalidValue(f"{_name(connection)} is no connection to PostgreSQL that jobs could be enqueued in")
     with connection.cursor(**_plain_rows(connection)) as cursor:
         cursor.execute(_DB_API, parameters)
         return [row[0] for row in cursor.fetchall()]

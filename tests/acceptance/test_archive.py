@@ -71,7 +71,8 @@ def test_moving_without_a_coordinator(tmp_path):
         (coordinator.data / "archive").mkdir()
         save_manifest(coordinator.data / "archive", Manifest(8))
         refused = run("archive", "--data", coordinator.data, code=exits.USAGE)
-        assert "in use by another coordinator" in refused.stderr
+        assert "in use by a coordinator" in refused.stderr
+        assert "of its own" not in refused.stderr  # that is advice for a coordinator
         run("enqueue", "k", "--lines", "--url", coordinator.url, input=LINES)
         coordinator.stop()
     data = coordinator.data

@@ -79,6 +79,7 @@ def test_one_coordinator_for_a_directory(coordinator: CoordinatorProcess, tmp_pa
     """A second one on the same directory is refused, with its whole path, and the first goes on."""
     shown = refused("--data", coordinator.data.name, "--port", "0", cwd=coordinator.data.parent)
     assert f" {coordinator.data.resolve()} is in use" in shown and str(coordinator.process.pid) in shown
+    assert "or give this one a data directory of its own" in shown
     assert coordinator.process.running
 
 

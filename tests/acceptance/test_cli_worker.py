@@ -137,7 +137,8 @@ def test_a_second_signal_ends_it_at_once(start: Start, client: BlockingClient) -
     [
         (["tasks"], "does not look like MODULE:NAME"),
         (["absent:worker"], "there is no module 'absent'"),
-        (["tasks:nothing"], "tasks:nothing is not there"),
+        (["tasks.py:worker"], "did you mean tasks:worker?"),
+        (["tasks:nothing"], "tasks:nothing is not there; tasks has tasks:worker, tasks:empty"),
         (["tasks:double"], "tasks:double is no Worker"),
         (["tasks:empty"], "has no handlers"),
         (["tasks:worker", "--concurrency", "0"], "'concurrency' must be >= 1"),

@@ -32,8 +32,7 @@ class DirectoryLock:
             holder = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._file)
             raise AlreadyOpen(
-                f"{directory} is in use by another coordinator (process {holder}); "
-                "stop that one first, or give this one a data directory of its own"
+                f"{directory} is in use by a coordinator (process {holder}); stop that one first"
             ) from error
         holder = f"{os.getpid()}\n".encode()
         os.pwrite(self._file, holder, 0)  # before it is cut to length: a full disk has no other room for it

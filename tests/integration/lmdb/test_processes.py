@@ -27,7 +27,7 @@ def test_a_second_coordinator_is_refused_and_told_who_the_first_is(store, starte
     """While another process has the store open, opening it names that process and what to do."""
     with started_program(HOLD, store.directory) as holder:
         pid = int(holder.stdout.readline())
-        with pytest.raises(AlreadyOpen, match=rf"in use by another coordinator \(process {pid}\); stop that one first"):
+        with pytest.raises(AlreadyOpen, match=rf"in use by a coordinator \(process {pid}\); stop that one first"):
             store.open()
         holder.communicate("")
     assert store.open().room_for_new_work()

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from pathlib import Path
+
 import psycopg
 import pytest
+
+from eventjobs.testing.postgres import SERVER_VARIABLE
+from eventjobs.testing.processes import ProgramProcess
 
 
 def test_each_database_is_its_own(postgres_server):
@@ -34,3 +41,19 @@ def test_a_crash_loses_nothing_that_was_committed(server):
     server.start()
     with psycopg.connect(server.url) as connection:
         assert connection.execute("SELECT n FROM numbers").fetchall() == [(1,)]
+
+
+def test_a_command_that_is_asked_to_end_leaves_no_server(tmp_path):
+    """SIGTERM ends the command first; then its server is gone, and all that it wrote."""
+    program = "import time; print('{}', flush=True); time.sleep(600)"
+    arguments = [sys.executable, "-m", "eventjobs.testing.with_postgres", sys.executable, "-c", program]
+    with ProgramProcess(arguments, tmp_path / "log", {SERVER_VARIABLE: ""}) as process:
+        process.wait_for_text("postgresql://")
+        url = process.text().strip()
+        with psycopg.connect(url) as connection:
+            (directory,) = connection.execute("SHOW data_directory").fetchone()
+        assert Path(directory).exists()
+        assert process.terminate() == 128 + signal.SIGTERM
+    assert not Path(directory).exists()
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(url)

@@ -99,7 +99,7 @@ def test_one_that_is_behind_is_brought_up(data):
 def test_a_store_in_use_is_refused_with_the_process_and_may_be_compared(data):
     """A rebuild beside a coordinator would write what it does not know of; comparing looks at a copy."""
     with CoordinatorProcess(data.parent) as coordinator:
-        with pytest.raises(AlreadyOpen, match=rf"in use by another coordinator \(process {coordinator.process.pid}\)"):
+        with pytest.raises(AlreadyOpen, match=rf"in use by a coordinator \(process {coordinator.process.pid}\)"):
             rebuild(data, ALL, quiet)
         assert differing(check(data, ALL, quiet)) == {}
         assert not (data / WORK).exists()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from eventjobs.cli import exits, remote
-from eventjobs.cli.remote import Problem, Remote
+from eventjobs.cli.remote import Problem, Remote, job_path
 from eventjobs.client import answers
 from eventjobs.client.errors import refusal
 
@@ -67,6 +67,14 @@ def test_a_broken_connection_is_not_tried_again(closed: socket.socket, monkeypat
     threading.Thread(target=lambda: closed.accept()[0].close(), daemon=True).start()
     with Remote(f"http://127.0.0.1:{closed.getsockname()[1]}") as coordinator, pytest.raises(exits.Unreachable):
         coordinator.post("/jobs", {"kind": "a"})
+
+
+def test_a_text_that_is_no_job_id_is_told() -> None:
+    """Whoever leaves out a part of an id is not told that the job does not exist."""
+    assert job_path("01890A5D-ac96-774b-bcce-b302099a8057", "why").endswith("8057/why")
+    for text in ("abc", "01890a5d-ac96-774b-bcce-b302099a805", "../stats", ""):
+        with pytest.raises(exits.Refused, match="is no job id"):
+            job_path(text)
 
 
 def test_a_path_that_is_not_there_hints_at_the_url() -> None:

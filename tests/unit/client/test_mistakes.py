@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 import eventjobs
 from eventjobs import BlockingClient, Client, NewJob, Retry, Timeouts
-from eventjobs.client import Completion, Failure, InvalidValue
+from eventjobs.client import Completion, Failure, InvalidValue, enqueue_in
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -77,3 +79,9 @@ def test_the_errors_a_producer_meets_are_at_hand(name):
     """Where programs import from."""
     assert name in eventjobs.__all__
     assert issubclass(getattr(eventjobs, name), eventjobs.EventjobsError)
+
+
+def test_a_connection_to_another_database_is_told():
+    """Jobs are enqueued where the store is, in PostgreSQL."""
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(InvalidValue, match="to PostgreSQL"):
+        enqueue_in(connection, "invoice")

@@ -86,7 +86,8 @@ def test_the_first_repeat_is_told_and_no_other():
         virtual_time.run(main())
     (line,) = lines
     assert (line["event"], line["log_level"]) == ("request_repeated", "warning")
-    assert (line["error"], line["seconds"]) == ("nobody there", 45.0)
+    assert (line["error"], line["trying_for_seconds"]) == ("nobody there", 45.0)
+    assert None not in line.values()
 
 
 def test_what_is_raised_in_the_end_has_a_short_traceback():
