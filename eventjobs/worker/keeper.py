@@ -16,6 +16,9 @@ from eventjobs.worker.outage import Outage
 from eventjobs.worker.refusals import CANCELED, is_canceled
 from eventjobs.worker.settings import Settings
 
+BLOCKED = "a handler blocked the worker's event loop, or the whole process stood still: no lease was renewed meanwhile"
+ADVICE = "make a handler that blocks a plain function (`def`): it runs in a thread"
+
 
 class Keeper:
     """Renews everything held each third of the lease, in as few requests as possible.
@@ -49,11 +52,12 @@ class Keeper:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._period
         while True:
+            due_or_now = max(due, loop.time())  # in an outage the last round took longer than its period
             await self._until(due)
-            late = loop.time() - due
+            late = loop.time() - due_or_now
             if late > self._period:
-                # a handler blocked the event loop, or the whole process stood still
-                self._log.warning("keeper_late", late_seconds=round(late, 3), lease_seconds=self._lease_seconds)
+                seconds = {"late_seconds": round(late, 3), "lease_seconds": self._lease_seconds}
+                self._log.warning("keeper_late", **seconds, reason=BLOCKED, advice=ADVICE)
             due = loop.time() + self._period
             await self._renew_all()
 

@@ -193,6 +193,30 @@ def test_a_blocked_event_loop_is_told(play):
         await asyncio.sleep(30)
         (late,) = stage.said("keeper_late")
         assert 10 < late["late_seconds"] <= 25
+        assert "blocked the worker's event loop" in late["reason"] and "plain function" in late["advice"]
+
+    play(scene, lease_seconds=30)
+
+
+def test_an_outage_is_not_taken_for_a_blocked_event_loop(play):
+    """A round of renewals that had to wait for the coordinator is late for no fault of a handler."""
+
+    async def scene(stage):
+        @stage.worker.handler("work")
+        async def work(job):
+            await asyncio.sleep(200)
+
+        row = stage.coordinator.add("work")
+        stage.start()
+        await stage.coordinator.until(lambda: row.state == "running")
+        stage.coordinator.expire = lambda: None
+        stage.coordinator.down = True
+        await asyncio.sleep(100)
+        stage.coordinator.down = False
+        await stage.coordinator.until(lambda: stage.said("lease_lost"))
+        await asyncio.sleep(30)
+        assert not stage.said("keeper_late")
+        row.state = "canceled"
 
     play(scene, lease_seconds=30)
 
