@@ -11,7 +11,8 @@ from rich.text import Text
 
 from eventjobs.cli import documents, events, histories, options, output
 from eventjobs.cli.columns import Row, print_columns
-from eventjobs.cli.remote import Remote, job_path, with_remote
+from eventjobs.cli.remote import Problem, Remote, job_path, with_remote
+from eventjobs.cli.why import reason
 from eventjobs.domain.job import State
 
 ERROR_EVENTS = {"attempt_failed", "lease_expired", "job_died"}
@@ -79,16 +80,16 @@ def _erased(history: list[dict[str, Any]]) -> str:
 
 
 def _waiting(job: dict[str, Any], remote: Remote) -> str | None:
-    """A hint for a job that was never leased and whose kind nobody seems to handle.
-
-    The counters cannot tell whether a job of the kind was ever leased: it may have been given back, or canceled.
-    """
-    if job["state"] != State.QUEUED or job["lease_token"]:
+    """What a job waits for, as `eventjobs why` says it; nothing of one that is held, has ended or went on meanwhile."""
+    if job["state"] not in (State.QUEUED, State.FAILED, State.RUNNING):
         return None
-    counts = documents.loads(remote.get("/stats"))["kinds"].get(job["kind"], {})
-    if any(counts.get(state) for state in (State.RUNNING, State.FAILED, State.SUCCEEDED, State.DEAD)):
+    try:
+        found = documents.loads(remote.get(job_path(job["id"], "why")))
+    except Problem as problem:
+        if problem.code != "job_not_found":  # else it has ended meanwhile, and is gone already
+            raise
         return None
-    return "no job of this kind is running, has succeeded, failed or died: is there a worker that handles it?"
+    return None if found["state"] != job["state"] or found["reason"] == "running" else reason(found)
 
 
 def _last_error(history: list[dict[str, Any]]) -> str:

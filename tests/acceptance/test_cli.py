@@ -174,18 +174,21 @@ def test_an_error_is_told_with_its_attempt(run: Run, coordinator: CoordinatorPro
     assert job_id in listed and "broke" not in listed
 
 
-def test_show_hints_at_a_kind_nobody_handles(run: Run, coordinator: CoordinatorProcess) -> None:
-    """Until the first job of its kind is taken; then a job that waits may just have others before it."""
-    first, second = (orjson.loads(run("enqueue", "email", "--json").stdout_bytes)["id"] for _ in range(2))
-    hint = b"is there a worker that handles it?"
-    assert hint in run("show", first).stdout_bytes and hint in run("show", second).stdout_bytes
-    run("enqueue", "other")
-    kill_first_job(coordinator, "other")
-    assert hint in run("show", second).stdout_bytes
-    (job,) = post(coordinator, "/lease", {"worker": "w-1", "kinds": ["email"]})["jobs"]
-    assert hint not in run("show", first).stdout_bytes and hint not in run("show", second).stdout_bytes
-    post(coordinator, f"/jobs/{job['id']}/release", {"token": 1})
-    assert hint not in run("show", first).stdout_bytes and hint in run("show", second).stdout_bytes
+def test_show_says_what_a_job_waits_for_as_why_does(run: Run, coordinator: CoordinatorProcess) -> None:
+    """Of one that nobody asks for and of one that waits for its retry; nothing of one that is held or has ended."""
+
+    def waiting(job_id: str) -> bytes:
+        found = [line for line in run("show", job_id).stdout_bytes.splitlines() if line.startswith(b"waiting ")]
+        return b"".join(found)
+
+    job_id = orjson.loads(run("enqueue", "email", "--json").stdout_bytes)["id"]
+    assert b"no worker asked this coordinator for queue default and kind email" in waiting(job_id)
+    post(coordinator, "/lease", {"worker": "w-1", "kinds": ["email"]})
+    assert waiting(job_id) == b""
+    post(coordinator, f"/jobs/{job_id}/fail", {"token": 1, "error": "boom", "retry_in_seconds": 600})
+    assert b"attempt 1 of 5 failed with Error: boom; the next is not before " in waiting(job_id)
+    run("cancel", job_id)
+    assert waiting(job_id) == b""
 
 
 def test_each_named_job_is_decided_alone(run: Run, coordinator: CoordinatorProcess) -> None:
