@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from eventjobs.coordinator import retention
+from eventjobs.domain.commands import Erase, Retire
 from eventjobs.domain.retention import parse_rules
 from eventjobs.testing import builders as b
 
@@ -79,5 +80,54 @@ def test_many_jobs_go_in_small_steps(play, monkeypatch):
         await asyncio.sleep(1)
         await again.stop()
         assert events(stage).count("job_retired") == 7
+
+    play(scene)
+
+
+def planned(stage, rules: str) -> list:
+    with stage.coordinator.read() as reader:
+        return retention.plan(reader, parse_rules(rules), stage.clock.now())
+
+
+def test_a_job_that_is_due_takes_no_younger_one_with_it(play):
+    """Of jobs in one lane each waits for its own time, for its contents, for itself and for its key."""
+
+    async def scene(stage):
+        await stage.start()
+        old = await finished(stage, idempotency_key="old")
+        await asyncio.sleep(10)
+        young = await finished(stage, idempotency_key="young")
+        for rules in ("succeeded 5s", "payloads 5s", "keys 5s"):
+            assert [command.job_id for command in planned(stage, rules)] == [old]
+        await asyncio.sleep(5)
+        assert [command.job_id for command in planned(stage, "succeeded 5s")] == [old, young]
+
+    play(scene)
+
+
+def test_a_job_that_may_be_retired_is_not_erased_before(play):
+    """When both are due a job goes in one step, by the rule for jobs of its state."""
+
+    async def scene(stage):
+        await stage.start()
+        await finished(stage)
+        await asyncio.sleep(10)
+        assert [type(command) for command in planned(stage, "payloads 1s")] == [Erase]
+        assert [type(command) for command in planned(stage, "payloads 1s, succeeded 1s")] == [Retire]
+
+    play(scene)
+
+
+def test_a_step_drops_no_more_rows_than_it_may(play, monkeypatch):
+    """Jobs with many records are fewer in a step; one that has more than that by itself goes alone."""
+
+    async def scene(stage):
+        await stage.start()
+        for _ in range(5):
+            await finished(stage)  # 3 records each
+        await asyncio.sleep(10)
+        for bound, jobs in ((2, 1), (5, 1), (6, 2), (100, 5)):
+            monkeypatch.setattr(retention, "STEP_RECORDS", bound)
+            assert len(planned(stage, "succeeded 1s")) == jobs
 
     play(scene)
