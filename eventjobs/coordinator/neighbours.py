@@ -110,14 +110,19 @@ class Neighbours:
         self._hinted.clear()
         try:
             pulse = await self._loop.run_in_executor(self._thread, self._engine.pulse)
-        except (Away, TryAgain):
+        except TryAgain as error:  # it is there: whoever asks for what is in the way is told so himself
+            log.warning("look_put_off", reason=str(error))
+            self._is_there()
+            return None
+        except Away:
             return self._is_away()
         except Exception:  # whatever it is, the next look is what would tell that it is over
             log.exception("look_failed")
             return self._is_away()
         self._time.hear(pulse.time)
         self._is_there()
-        self._asked(pulse.asked_at)
+        if pulse.intake_known:
+            self._asked(pulse.asked_at)
         self._unmoved = self._unmoved + 1 if pulse.size == self._size else 0
         if self._unmoved % QUIET_LOOKS > 1:
             return None

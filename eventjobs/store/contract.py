@@ -145,11 +145,12 @@ NOTHING = Needs()
 @frozen
 class Pulse:
     """A shared store at one moment: the size of its log, the time by its clock (microseconds), and since when the
-    oldest request of its intake waits, None when none does."""
+    oldest request of its intake waits, None when none does; unless the intake could not be asked just now."""
 
     size: int
     time: int
     asked_at: int | None = None
+    intake_known: bool = True
 
 
 class Reader(Rows, Protocol):
@@ -351,7 +352,8 @@ class SharedEngine(Engine, Protocol):
     """A store that other coordinators write too."""
 
     def pulse(self) -> Pulse:
-        """What is there now, in one short round trip. Asked on a thread of its own. Raises Away."""
+        """What is there now, by two short questions. Asked on a thread of its own. Raises Away, and TryAgain where the
+        store is there but cannot say."""
 
     def watch(self, moved: Callable[[], None]) -> None:
         """Call `moved` when another coordinator has said that it wrote, from any thread. A hint: it may come late, in

@@ -21,7 +21,7 @@ from eventjobs.store.postgres.loading import APPEND, NO_LOWS, Loaded, Loading, L
 from eventjobs.store.postgres.reader import HEAD, PostgresReader, StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
 from eventjobs.store.postgres.schema import migrate
-from eventjobs.store.postgres.settings import BEGIN, BEGIN_READING, OUTLASTING, PATIENT, READING, SETTINGS
+from eventjobs.store.postgres.settings import BEGIN, BEGIN_READING, NOT_FOR_LONG, OUTLASTING, PATIENT, READING, SETTINGS
 from eventjobs.store.postgres.transaction import PostgresTransaction
 
 LOOK_SECONDS = 1.0
@@ -36,7 +36,7 @@ OLD_HEAD = "DELETE FROM eventjobs.heads WHERE size = %s"
 NOTIFY = f"SELECT pg_notify('{CHANNEL}', '')"
 WRITTEN = "SELECT value FROM eventjobs.heads WHERE size = %s"
 VIEW = [(BEGIN_READING, ()), (READING, ()), (HEAD, ())]
-PULSE = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock(), ({ASKED_AT})"
+PULSE = f"SELECT (SELECT size FROM ({HEAD}) AS head), eventjobs.clock()"
 THERE = "SELECT id FROM eventjobs.jobs WHERE id = ANY (%s)"
 FREE = f"{THERE} FOR UPDATE SKIP LOCKED"
 
@@ -204,8 +204,19 @@ class PostgresEngine:
 
     def pulse(self) -> Pulse:
         with self._readers.borrowed() as session:
-            ((size, clock, asked_at),) = self._viewed(session, [*VIEW[:2], (PULSE, (self._intake_low.number,))])
-        return Pulse(size or 0, clock, asked_at)
+            ((size, clock),) = self._viewed(session, [*VIEW[:2], (PULSE, ())])
+            try:
+                return Pulse(size or 0, clock, self._oldest_asked(session))
+            except TryAgain:  # somebody has the intake's table locked, which is no reason not to know the rest
+                return Pulse(size or 0, clock, intake_known=False)
+
+    def _oldest_asked(self, session: Session) -> int | None:
+        """Since when the oldest request of the intake waits. Raises TryAgain, Away or StoreError."""
+        after = self._intake_low.number
+        session.write([(NOT_FOR_LONG, ())])
+        found = session.fetch(ASKED_AT, (after,))
+        self._intake_low.passed(after, bool(found))
+        return found[0][0] if found else None
 
     def _viewed(self, session: Session, statements: Sequence[Statement]) -> list[tuple]:
         """The last one's rows of the statements that begin to read. Raises TryAgain, Away or StoreError."""

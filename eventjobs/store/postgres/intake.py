@@ -46,6 +46,12 @@ class Low:
         """Where to look from; now and then the beginning."""
         return 0 if self._clock() >= self._all_at + ALL_SECONDS else self._number
 
+    def passed(self, after: int, found: bool) -> None:
+        """A look from `after` on found nothing, or something. What a look from the beginning found is yet to be read,
+        from the beginning too."""
+        if after == 0 and not found:
+            self._all_at = self._clock()
+
     def saw(self, after: int, numbers: list[int], oldest: int, first_to_come: int) -> None:
         """A look from `after` on found these numbers, by a snapshot (see SNAPSHOT)."""
         if after == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 LOCK_MILLISECONDS = 4_000
 """How long a transaction waits for a row, a table, or its turn to append."""
+BRIEF_LOCK_MILLISECONDS = 100
 STATEMENT_MILLISECONDS = 30_000
 IDLE_MILLISECONDS = 10_000
 """A coordinator that stops in the middle of a transaction, paused or cut off, holds up the others for so long."""
@@ -32,6 +33,8 @@ SETTINGS = (
 """Of a transaction that writes. The plans are told to go by the indexes, whatever is believed of the tables' sizes."""
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 READING = bounded(LOCK_MILLISECONDS, STATEMENT_MILLISECONDS, READ_IDLE_MILLISECONDS)
+NOT_FOR_LONG = bounded(BRIEF_LOCK_MILLISECONDS, STATEMENT_MILLISECONDS, READ_IDLE_MILLISECONDS)
+"""Of the rest of a transaction that reads: what it asks now can be left open."""
 PATIENT = bounded(0, 0, 0)
 """Of a transaction that nobody waits for, or that must come to its end."""
 OUTLASTING = bounded(OUTLASTING_MILLISECONDS, STATEMENT_MILLISECONDS, IDLE_MILLISECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from random import Random
 
@@ -12,6 +13,7 @@ import pytest
 from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.postgres.connection import Session
+from eventjobs.store.postgres.intake import ALL_SECONDS
 from eventjobs.testing import builders as b
 from eventjobs.testing.processes import wait_for
 
@@ -407,6 +409,22 @@ def test_what_was_taken_in_is_not_walked_over_again(instance, connect, foreign):
     assert low.number > first
     assert take(2) > first + 5
     foreign.execute("ROLLBACK")
+
+
+def test_pulses_alone_walk_over_what_is_dead_once_a_minute(instance, connect, monkeypatch):
+    """A coordinator at which nothing arrives looks from the beginning now and then, and not with each pulse after."""
+    quick = connect()
+    for _ in range(3):
+        ask(quick)
+    quick.commit()
+    instance.take_in()
+    instance.take_in()
+    low = instance.engine._intake_low
+    assert low.number == 3
+    monkeypatch.setattr(low, "_clock", lambda: time.monotonic() + ALL_SECONDS)
+    assert low.number == 0
+    assert instance.engine.pulse().asked_at is None
+    assert low.number == 3
 
 
 def test_a_producer_that_began_last_and_asked_first_is_waited_for(instance, connect):

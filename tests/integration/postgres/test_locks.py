@@ -88,6 +88,17 @@ def test_a_table_that_somebody_locks_is_waited_for_a_while(make_instance, foreig
     assert len(sound(instance.engine)) == 2
 
 
+def test_a_lock_on_the_intake_leaves_all_else_known(make_instance, foreign):
+    """The head and the clock are told, what waits in the intake is not known; nobody waits for it for long."""
+    instance = make_instance()
+    instance.enqueue(b.enqueue(FIRST))
+    with foreign.transaction():
+        foreign.execute("LOCK TABLE eventjobs.intake IN ACCESS EXCLUSIVE MODE")
+        pulse = instance.engine.pulse()
+    assert pulse.size == 1 and pulse.time > 0 and not pulse.intake_known
+    assert instance.engine.pulse().intake_known
+
+
 def test_rows_locked_in_the_wrong_order_cost_an_attempt(make_instance, foreign, sound):
     """A session that locks the later job first makes a deadlock: the coordinator is broken off, and tries again."""
     instance = make_instance()

@@ -246,6 +246,38 @@ async def test_a_question_that_cannot_be_answered_now_is_refused(crowd, error, t
     await looking.close()
 
 
+async def test_a_store_that_is_busy_is_not_away(crowd, monkeypatch):
+    """A look that was broken off for the sake of others says nothing about whether the store is there."""
+
+    def busy() -> Pulse:
+        looked.append(1)
+        raise TryAgain("a lock")
+
+    here, looked = await crowd.start(), []
+    monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(here._engine, "pulse", busy)
+    await until(lambda: len(looked) > 2)
+    assert here.ready
+    await crowd.enqueue(here)
+
+
+async def test_an_intake_that_is_not_known_is_left_as_it_was(crowd, monkeypatch):
+    """A look that could not ask it neither forgets since when a request waits, nor begins to take any in."""
+    here, looked = await crowd.start(), []
+
+    def unknown() -> Pulse:
+        looked.append(1)
+        return Pulse(0, crowd.store.clock(), None, intake_known=False)
+
+    monkeypatch.setattr(neighbours, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(here._engine, "pulse", unknown)
+    await until(lambda: len(looked) > 1)
+    here.asked_at = 5
+    seen = len(looked)
+    await until(lambda: len(looked) > seen + 1)
+    assert here.asked_at == 5
+
+
 @pytest.mark.parametrize("error", [StoreError("refused"), RuntimeError("anything")])
 async def test_a_look_that_fails_is_not_the_last(crowd, monkeypatch, error):
     """What nobody expected of the store passes for its absence, until a look is answered again."""

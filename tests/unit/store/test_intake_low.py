@@ -37,6 +37,20 @@ def test_what_is_still_there_keeps_it_down():
     assert low.number == 9
 
 
+def test_a_pulse_that_found_nothing_counts_as_a_look_from_the_beginning():
+    """One that found something does not: whoever reads it has to begin there too. Nor does one from further up."""
+    clock = Clock()
+    low = Low(clock)
+    low.saw(0, [5], oldest=1, first_to_come=2)
+    low.saw(0, [], oldest=2, first_to_come=2)
+    clock.now += ALL_SECONDS
+    low.passed(5, found=False)
+    low.passed(0, found=True)
+    assert low.number == 0
+    low.passed(0, found=False)
+    assert low.number == 5
+
+
 def test_now_and_then_it_is_the_beginning():
     """Once in a while all is looked through, whatever is believed; then it goes on from where it was."""
     clock = Clock()
