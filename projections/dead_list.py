@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import Job, State
-from eventjobs.domain.projection import Change, Part, Rows, Table
+from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Rows, Table
 from eventjobs.projections import lanes
 
 TABLE = Table("dead_list", (Part.NAME, Part.NAME, Part.NUMBER), put_once=True)
@@ -21,6 +21,7 @@ class DeadList:
     name = "dead_list"
     version = 1
     tables = (TABLE,)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         dead = _listed(after)

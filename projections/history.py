@@ -10,7 +10,7 @@ from itertools import islice
 
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import Job
-from eventjobs.domain.projection import Change, Part, Rows, Table
+from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Rows, Table
 
 TABLE = Table("history", (Part.UUID, Part.NUMBER), put_once=True)
 
@@ -21,6 +21,7 @@ class History:
     name = "history"
     version = 1
     tables = (TABLE,)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         if after.retired:

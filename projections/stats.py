@@ -20,7 +20,7 @@ from attrs import frozen
 from eventjobs.domain import events as e
 from eventjobs.domain.job import DeathCause, Job, State
 from eventjobs.domain.limits import MICROSECONDS
-from eventjobs.domain.projection import Change, Part, Rows, Table
+from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Rows, Table
 from eventjobs.projections.stats_past import CARRIED, SNAPSHOTS, Past, kept
 
 JOBS = Table("stats_jobs", (Part.NAME, Part.NAME, Part.NAME), counters=True)
@@ -82,6 +82,7 @@ class Statistics:
     name = "stats"
     version = 3
     tables = (*COUNTERS, SNAPSHOTS, CARRIED)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: e.Record, after: Job) -> Iterable[Change]:
         past, changes = kept(rows, COUNTERS, before, record), counted(before, record, after)

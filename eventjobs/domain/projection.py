@@ -13,7 +13,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from eventjobs.domain.events import Record
+from eventjobs.domain.events import EVENT_TYPES, Record
 from eventjobs.domain.job import Job
 
 
@@ -49,6 +49,8 @@ class Table:
     put_once: bool = False
 
 
+EVERY_EVENT: tuple[type, ...] = tuple(EVENT_TYPES.values())
+
 Change = tuple[Table, Key, Value | None]
 """(table, key, value): bytes put, None deletes; in a table of counters an integer is added."""
 
@@ -76,11 +78,16 @@ class Rows(Protocol):
 
 
 class Projection(Protocol):
-    """A projection: `name` (stable), `version` (raise it when the rule changes), its tables and its rule."""
+    """A projection: `name` (stable), `version` (raise it when the rule changes), its tables and its rule.
+
+    `handles` are the events for which the rule may ask for a change, whatever the job was; of others it need not be
+    asked.
+    """
 
     name: str
     version: int
     tables: tuple[Table, ...]
+    handles: tuple[type, ...]
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         """The changes the record asks for. Pure: `rows` reads nothing but the projection's own tables."""

@@ -41,6 +41,8 @@ def unseal(key: bytes, stored: bytes, where: str) -> bytes:
 
 
 class _Envelope(msgspec.Struct, gc=False):
+    """A record's members as they are written. The actor is read as one, and written from its text."""
+
     position: int
     job_id: str
     version: int
@@ -84,16 +86,16 @@ def encode_record(record: Record) -> bytes:
     """The record's JSON text in UTF-8: the bytes under the leaf hash. The members of actor and data are sorted."""
     event = record.event
     return _encode(
-        {
-            "position": record.position,
-            "job_id": record.job_id,
-            "version": record.version,
-            "type": event.type,
-            "format_version": event.format_version,
-            "time": record.time,
-            "actor": msgspec.Raw(_encode_sorted(record.actor)),
-            "data": msgspec.Raw(_encode_sorted(event)),
-        }
+        _Envelope(
+            record.position,
+            record.job_id,
+            record.version,
+            event.type,
+            event.format_version,
+            record.time,
+            msgspec.Raw(_encode_sorted(record.actor)),
+            msgspec.Raw(_encode_sorted(event)),
+        )
     )
 
 
@@ -118,6 +120,11 @@ def decode_record(text: bytes) -> Record:
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise Corrupt(f"a record cannot be read: {error}") from error
     return Record(envelope.position, envelope.job_id, envelope.version, envelope.time, envelope.actor, event)
+
+
+def is_of_older_format(text: bytes, record: Record) -> bool:
+    """Whether the record was lifted when it was decoded from the text, which then is not what `encode_record` makes."""
+    return _decode_envelope(text).format_version != record.event.format_version
 
 
 def decode_outline(text: bytes) -> Outline:

@@ -17,6 +17,8 @@ from eventjobs.domain.events import (
     AttemptFailed,
     ContentsErased,
     IdempotencyKeyForgotten,
+    JobCanceled,
+    JobCompleted,
     JobDied,
     JobEnqueued,
     JobLeased,
@@ -26,7 +28,7 @@ from eventjobs.domain.events import (
 )
 from eventjobs.domain.job import FINISHED, Job
 from eventjobs.domain.limits import LEASE_REQUEST_MEMORY_SECONDS, MICROSECONDS
-from eventjobs.domain.projection import Change, Part, Projection, Rows, Table
+from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Projection, Rows, Table
 from eventjobs.store.codec import encode_job
 from eventjobs.store.contract import BARE, HOLDING, KEYED, EndingLane
 
@@ -64,6 +66,7 @@ class JobRows:
     """Each job as it stands, by its id. A retired one stays as long as its idempotency key does."""
 
     name, version, tables = "jobs", 1, (JOBS,)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         gone = after.retired and after.spec.idempotency_key is None
@@ -74,6 +77,7 @@ class ReadyOrder:
     """Waiting jobs by lane (queue and kind). Nothing moves when a scheduled job comes due: the order holds its time."""
 
     name, version, tables = "ready", 1, (READY, DUE)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         changes: list[Change] = []
@@ -98,6 +102,7 @@ class Expiries:
     """Running jobs by the time their leases run out."""
 
     name, version, tables = "expiries", 1, (EXPIRIES,)
+    handles = EVERY_EVENT
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         old = None if before is None or before.lease is None else before.lease.expires_at
@@ -116,6 +121,7 @@ class IdempotencyKeys:
     """The job that was enqueued first under each idempotency key, by the key's digest."""
 
     name, version, tables = "idempotency_keys", 1, (KEYS,)
+    handles = (JobEnqueued, IdempotencyKeyForgotten)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         event = record.event
@@ -133,6 +139,7 @@ class LeaseRequests:
     """
 
     name, version, tables = "lease_requests", 1, (LEASE_REQUESTS, LEASE_REQUEST_AGES)
+    handles = (JobLeased,)
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         event = record.event
@@ -178,6 +185,16 @@ class Endings:
     """Finished jobs, oldest end first, for retention: those with contents, those without, and those with a key."""
 
     name, version, tables = "endings", 1, (ENDINGS, ATTEMPT_ERRORS)
+    handles = (
+        JobCompleted,
+        JobDied,
+        JobCanceled,
+        AttemptFailed,
+        JobRequeued,
+        ContentsErased,
+        JobRetired,
+        IdempotencyKeyForgotten,
+    )
 
     def project(self, rows: Rows, before: Job | None, record: Record, after: Job) -> Iterable[Change]:
         event, key = record.event, (record.job_id,)

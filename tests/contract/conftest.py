@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from eventjobs.domain.projection import Change, Part, Table
+from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Table
 from eventjobs.projections import READ_MODELS
 from eventjobs.store.contract import Engine
 from eventjobs.testing.driver import Driver
@@ -24,6 +24,7 @@ class Scripted:
 
     name = "scripted"
     version = 1
+    handles = EVERY_EVENT
 
     def __init__(self) -> None:
         self.names = Table("scripted_names", (Part.NAME, Part.NAME, Part.NUMBER))

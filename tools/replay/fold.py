@@ -1,4 +1,7 @@
-"""The fold of a log up to a position: every job as it stood, and what changed between two positions."""
+"""The fold of a log up to a position: every job as it stood, and what changed between two positions.
+
+The records are believed, and the first that cannot be taken ends it; `tools/verify/fold.py` holds each against its job.
+"""
 
 from __future__ import annotations
 

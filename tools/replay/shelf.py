@@ -1,4 +1,7 @@
-"""Values by job id: those that changed lately in memory, the others in a scratch store, so that memory stays flat."""
+"""Values by job id: those that changed lately in memory, the others in a scratch store, so that memory stays flat.
+
+Nothing is taken away again, and ids are UUIDs: `tools/verify/fold.py` needs both otherwise, and has its own way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Folding the log: each record read, held against its job as it was, and let take its effect on jobs and tables."""
+"""Folding the log: each record read, held against its job as it was, and let take its effect on jobs and tables.
+
+It differs from the fold of `tools/replay` in that it goes on after a fault, which costs the job that it touches alone,
+and that retired jobs leave it as they leave the store. Its jobs are not on that one's `Shelf` for two reasons: the ids
+of forged records need not be UUIDs, and two calls more for each record are felt in a whole log.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from eventjobs.domain.events import Event, JobEnqueued, Record
 from eventjobs.domain.evolve import evolve
 from eventjobs.domain.job import Job
 from eventjobs.domain.projection import Projection
-from eventjobs.store.codec import decode_job, decode_record, encode_job
+from eventjobs.store.codec import decode_job, decode_record, encode_job, encode_record, is_of_older_format
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.indexes import INDEXES, JOBS, KEYS, JobRows, attempt_errors, text_digest
 from eventjobs.store.keys import uuid_bytes
@@ -102,6 +107,10 @@ class Fold:
         except StoreError as error:
             self._records.leave(str(error))
             return None
+        if encode_record(record) != text and not is_of_older_format(text, record):
+            where = f"the record at position {position}"
+            fault = f"{where} is not in the form this program writes: other members, order, spaces or numbers"
+            self._records.fault("record_form", fault, position)
         if record.position != position:
             text = f"the record at position {position} says that it belongs at {record.position}: it was moved"
             self._records.fault("record_moved", text, position)

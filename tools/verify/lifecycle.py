@@ -4,7 +4,8 @@ What a record does not hold cannot be asked about, and is held within its bounds
 
 - a failure's delay: the worker may have named one, or the policy drew one by chance; either is at most seven days;
 - a renewal's length: the expiry moved to some time within the longest lease, or did not move;
-- who asked, and whether a lease took the best of the jobs that waited: `decide` has no say in either.
+- who asked, and whether a lease took the best of the jobs that waited: `decide` has no say in either; of who asked, the
+  sort is held to the catalogue of events.
 
 What a request is held to before it becomes a command (names, numbers within their bounds) is held here as well.
 Contents are not looked at: the digest in the event stands for them (contents.py has the texts).
@@ -16,10 +17,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from attrs import frozen
-
 from eventjobs.domain import commands as c
 from eventjobs.domain import events as e
+from eventjobs.domain.commands import ActorType
 from eventjobs.domain.content import ContentDigest
 from eventjobs.domain.decide import Holding, decide
 from eventjobs.domain.job import DeathCause, Job
@@ -36,6 +36,7 @@ from eventjobs.domain.limits import (
 )
 from eventjobs.domain.rejections import Rejection
 from eventjobs.domain.retry import RetryPolicy, policy_faults
+from eventjobs.domain.value import Value
 from eventjobs.tools.verify.contents import ERASING
 
 POLICIES_REMEMBERED = 1_024
@@ -51,8 +52,7 @@ class OutOfBounds(Exception):
     """A record with values that no request can have brought; the job it speaks of cannot be followed."""
 
 
-@frozen
-class Recorded:
+class Recorded(Value):
     """A content of which the digest is known: what a command brings in place of the content itself."""
 
     recorded: ContentDigest | None
@@ -68,11 +68,13 @@ def fault_of(job: Job | None, record: e.Record, key_holder: str | None, errors: 
     job's errors that were not erased, for an event that erases. Raises OutOfBounds.
     """
     event = record.event
-    if type(event) is e.JobEnqueued:
+    sort = type(event)
+    if record.actor.type not in _ACTORS[sort]:
+        return f"no {record.actor.type.value} does that"
+    if sort is e.JobEnqueued:
         return _fault_of_enqueue(job, record, event, key_holder)
     if job is None:
         return "there was no such job"
-    sort = type(event)
     subject = Holding(job, errors) if sort in ERASING else job
     decision = decide(subject, _COMMANDS[sort](job, record, event))
     if decision == (event,):
@@ -213,8 +215,28 @@ def _fault_of_length(job: Job, record: e.Record, event: e.JobLeased) -> str | No
 
 
 def _fault_of_death(job: Job, record: e.Record, event: e.JobDied) -> str | None:
-    return "a failure brings an error" if event.error is None and event.cause is not DeathCause.LEASE_EXPIRED else None
+    expired = event.cause is DeathCause.LEASE_EXPIRED
+    if expired is not (record.actor.type is ActorType.COORDINATOR):
+        return f"no {record.actor.type.value} does that"
+    return "a failure brings an error" if event.error is None and not expired else None
 
+
+_ACTORS: dict[type, tuple[ActorType, ...]] = {
+    e.JobEnqueued: (ActorType.PRODUCER,),
+    e.JobLeased: (ActorType.WORKER,),
+    e.LeaseRenewed: (ActorType.WORKER,),
+    e.LeaseReleased: (ActorType.WORKER,),
+    e.LeaseExpired: (ActorType.COORDINATOR,),
+    e.JobCompleted: (ActorType.WORKER,),
+    e.AttemptFailed: (ActorType.WORKER,),
+    e.JobDied: (ActorType.WORKER, ActorType.COORDINATOR),
+    e.JobCanceled: (ActorType.OPERATOR,),
+    e.JobRequeued: (ActorType.OPERATOR,),
+    e.ContentsErased: (ActorType.OPERATOR, ActorType.COORDINATOR),
+    e.JobRetired: (ActorType.COORDINATOR,),
+    e.IdempotencyKeyForgotten: (ActorType.COORDINATOR,),
+}
+"""Who does what: the catalogue of events (specs/events.md)."""
 
 _COMMANDS: dict[type, Callable[..., c.Command]] = {
     e.JobLeased: _lease,

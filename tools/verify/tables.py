@@ -9,7 +9,7 @@ from zlib import crc32
 
 from eventjobs.domain.events import Record
 from eventjobs.domain.job import Job
-from eventjobs.domain.projection import Key, Projection, Rows, Table, Value
+from eventjobs.domain.projection import EVERY_EVENT, Key, Projection, Rows, Table, Value
 from eventjobs.store.codec import CRC_BYTES, seal
 from eventjobs.store.keys import KeyCodec
 from eventjobs.store.lmdb.reader import COUNTER_BYTES
@@ -30,7 +30,10 @@ class FoldedTables(Rows):
 
     def __init__(self, projections: Sequence[Projection], scratch: Scratch) -> None:
         self._scratch = scratch
-        self._projects = [projection.project for projection in projections]
+        self._projects = {
+            event: [projection.project for projection in projections if event in projection.handles]
+            for event in EVERY_EVENT
+        }
         tables = [table for projection in projections for table in projection.tables]
         self._codecs = {table: KeyCodec(table) for table in tables}
         self._held: dict[Table, dict[Key, Value | None]] = {table: {} for table in tables}
@@ -41,7 +44,7 @@ class FoldedTables(Rows):
     def take(self, before: Job | None, record: Record, after: Job) -> None:
         """Let a record take its effect on every table."""
         held_of, written, ordered = self._held, self._written, self._ordered
-        for project in self._projects:
+        for project in self._projects[type(record.event)]:
             for table, key, value in project(self, before, record, after):
                 held = held_of[table]
                 if table.counters:

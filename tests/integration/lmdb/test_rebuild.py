@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from eventjobs.domain.projection import Part, Table
+from eventjobs.domain.projection import EVERY_EVENT, Part, Table
 from eventjobs.projections import READ_MODELS
 from eventjobs.projections.stats import Statistics
 from eventjobs.store.codec import seal
@@ -22,7 +22,7 @@ SEEN = Table("seen", (Part.NUMBER,))
 class Seen:
     """A read model of its own: which record came when. Refuses to see one twice."""
 
-    name, tables = "seen", (SEEN,)
+    name, tables, handles = "seen", (SEEN,), EVERY_EVENT
 
     def __init__(self, version: int = 1, mark: bytes = b"") -> None:
         self.version, self.mark = version, mark

@@ -10,6 +10,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from eventjobs.domain import events as e
+from eventjobs.domain.commands import COORDINATOR, Actor
 from eventjobs.domain.content import Content
 from eventjobs.domain.events import Event
 from eventjobs.domain.job import Job
@@ -24,6 +26,13 @@ from eventjobs.testing.past import JOBS, find, live, retain
 from eventjobs.tools.verify.report import Report
 from eventjobs.tools.verify.verify import verify
 
+ACTORS = {
+    e.JobEnqueued: b.PRODUCER_ACTOR,
+    e.LeaseExpired: COORDINATOR,
+    e.JobCanceled: b.OPERATOR_ACTOR,
+    e.JobRequeued: b.OPERATOR_ACTOR,
+}
+"""Who does what is not done by workers."""
 MAP_SIZE = 64 << 20
 SNAPSHOT_RECORDS = 250
 """In `rich_store`."""
@@ -50,11 +59,12 @@ class Store:
 
     def append(
         self, event: Event, job: Job | None, job_id: str, now: int, content: Content | None = None,
-        read_models: Sequence[Projection] = READ_MODELS,
+        read_models: Sequence[Projection] = READ_MODELS, actor: Actor | None = None,
     ) -> None:  # fmt: skip
-        """Write an event that nobody decided, with everything that goes with it: checksums, tree and tables."""
+        """Write an event that nobody decided, with everything that goes with it: checksums, tree and tables. The actor
+        is one of those who may do that, if none is given."""
         with self.engine(read_models) as engine:
-            engine.begin().append(job, event, job_id, now, b.WORKER_ACTOR, content)
+            engine.begin().append(job, event, job_id, now, actor or ACTORS.get(type(event), b.WORKER_ACTOR), content)
             engine.commit()
 
     def job(self, number: int) -> Job:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from eventjobs.domain import events as e
+from eventjobs.domain.commands import COORDINATOR
 from eventjobs.domain.content import Content
 from eventjobs.domain.job import DeathCause
 from eventjobs.domain.retry import Exponential
 from eventjobs.domain.value import changed
 from eventjobs.projections import READ_MODELS
-from eventjobs.store.codec import decode_job, encode_job
+from eventjobs.store.codec import UPCASTERS, decode_job, encode_job, encode_record
 from eventjobs.store.indexes import INDEXES
 from eventjobs.store.lmdb.tables import encode_progress
 from eventjobs.testing import builders as b
@@ -326,6 +327,67 @@ def test_an_event_that_could_be_decided_is_not_suspected(story, number, event):
     job = None if number == NEW else story.job(number)
     story.append(event, job, b.an_id(number), b.at(201), brought(event))
     assert story.verify().outcome is Outcome.SOUND
+
+
+MEMBER = b'"time":'
+FORMS = {
+    "an extra member": lambda text: text[:-1] + b',"more":1}',
+    "an extra member of the data": lambda text: text[:-2] + b',"more":1}}',
+    "a doubled member": lambda text: text.replace(MEMBER, b'"time":5,"time":'),
+    "a space": lambda text: text.replace(MEMBER, b'"time": '),
+    "a line end": lambda text: text + b"\n",
+    "members in another order": lambda text: text.replace(
+        b'"id":"operator-1","type":"operator"', b'"type":"operator","id":"operator-1"'
+    ),
+    "an escaped letter": lambda text: text.replace(b"operator-1", b"\\u006fperator-1"),
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_a_record_in_a_form_that_nobody_writes(story, what):
+    """Its values are right, and with it checksum, tree and tables; its bytes are not those they are written as."""
+    job, position = story.job(RUNNING), story.head().size + 1
+    text = encode_record(e.Record(position, job.id, job.version + 1, b.at(201), b.OPERATOR_ACTOR, b.canceled()))
+    assert FORMS[what](text) != text
+    with story.engine() as engine:
+        engine.begin().append_text(FORMS[what](text), None)
+        engine.commit()
+    told = only_fault(story.verify(), "records", "record_form")
+    assert told.startswith(f"the record at position {position} is not in the form this program writes")
+    assert story.verify().first_bad == position
+
+
+def test_a_record_of_an_older_format_has_its_own_form(story, monkeypatch):
+    """It is lifted when it is read, so that its bytes are not those it would be written as today."""
+    monkeypatch.setattr(e.JobCanceled, "format_version", 2)
+    monkeypatch.setitem(UPCASTERS, ("job_canceled", 1), lambda data: {"reason": data["why"]})
+    job, position = story.job(RUNNING), story.head().size + 1
+    text = encode_record(e.Record(position, job.id, job.version + 1, b.at(201), b.OPERATOR_ACTOR, b.canceled()))
+    text = text.replace(b'"format_version":2', b'"format_version":1').replace(b'"reason"', b'"why"')
+    with story.engine() as engine:
+        engine.begin().append_text(text, None)
+        engine.commit()
+    assert story.verify().outcome is Outcome.SOUND
+
+
+@pytest.mark.parametrize(
+    ("number", "event", "actor"),
+    [
+        (RUNNING, b.completed(token=2), b.OPERATOR_ACTOR),
+        (RUNNING, b.canceled(), b.WORKER_ACTOR),
+        (RUNNING, b.died(cause=DeathCause.NOT_RETRYABLE, token=2), COORDINATOR),
+        (WAITING, b.leased(token=2, attempt=1, expires_at=b.at(231)), b.PRODUCER_ACTOR),
+        (DEAD, b.requeued(run_at=b.at(201)), COORDINATOR),
+        (NEW, b.enqueued(run_at=b.at(201)), b.WORKER_ACTOR),
+    ],
+    ids=lambda value: getattr(value, "type", ""),
+)
+def test_an_event_by_somebody_who_does_no_such_thing(story, number, event, actor):
+    """Everything else about it is right; who does what is in the catalogue of events."""
+    job = None if number == NEW else story.job(number)
+    story.append(event, job, b.an_id(number), b.at(201), brought(event), actor=actor)
+    text = only_fault(story.verify(), "events", "event_illegal")
+    assert text.endswith(f": no {actor.type} does that")
 
 
 def test_a_gap_in_a_jobs_versions(story):
