@@ -15,14 +15,17 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 INSTALL_FROM := pyproject.toml constraints.txt Makefile
 
+ifeq ($(STORE),postgres)
+SERVER := $(BIN)/python -m eventjobs.testing.with_postgres$(EMPTY) $(EMPTY)
+endif
+
 .PHONY: help demo test deep lint simulate spec bench openapi constraints clean
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(if $(STORE),$(DEV),$(RUN)) ## Run real jobs with faults, and audit the log; with STORE=postgres on two coordinators
-	$(if $(filter postgres,$(STORE)),$(BIN)/python -m eventjobs.testing.with_postgres) \
-	  $(BIN)/eventjobs demo $(if $(STORE),--store '$(if $(filter postgres,$(STORE)),{},$(STORE))')
+	$(SERVER)$(BIN)/eventjobs demo$(if $(STORE), --store '$(if $(SERVER),{},$(STORE))')
 
 # Tests start hundreds of processes: what one has compiled the others find, wherever bytecode is usually unwanted.
 test deep: export PYTHONDONTWRITEBYTECODE :=

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from attrs import define
 
 from eventjobs.client.answers import Job
-from eventjobs.client.errors import Refused
+from eventjobs.client.errors import Refused, Unreachable
 from eventjobs.domain.limits import NO_KIND
 from eventjobs.worker.contract import Coordinator
 from eventjobs.worker.holdings import Holdings
@@ -103,14 +103,20 @@ class Fetcher:
         return jobs
 
     async def _ask(self, request: Request, wait_seconds: float) -> Sequence[Job]:
-        """One attempt. A repeat does not wait: if its grants came and went in an outage, it would wait in vain."""
+        """One attempt. A repeat does not wait: if its grants came and went in an outage, it would wait in vain. What
+        was never sent, to a coordinator that is still to be started say, was granted nothing and is no attempt."""
         request.attempts += 1
-        return await self._coordinator.lease(
-            self._worker,
-            max_jobs=request.max_jobs,
-            lease_seconds=self._settings.lease_seconds,
-            wait_seconds=wait_seconds if request.attempts == 1 else 0.0,
-            queues=self._settings.queues,
-            kinds=request.kinds,
-            request_id=request.id,
-        )
+        try:
+            return await self._coordinator.lease(
+                self._worker,
+                max_jobs=request.max_jobs,
+                lease_seconds=self._settings.lease_seconds,
+                wait_seconds=wait_seconds if request.attempts == 1 else 0.0,
+                queues=self._settings.queues,
+                kinds=request.kinds,
+                request_id=request.id,
+            )
+        except Unreachable as error:
+            if not error.sent:
+                request.attempts -= 1
+            raise

@@ -263,6 +263,34 @@ def test_every_make_target_that_is_named_exists():
         assert named <= targets, name
 
 
+@pytest.mark.parametrize(
+    ("store", "command"),
+    [
+        ([], ".venv/bin/eventjobs demo"),
+        (["STORE=postgresql://h/d"], ".venv/bin/eventjobs demo --store 'postgresql://h/d'"),
+        (
+            ["STORE=postgres"],
+            ".venv/bin/python -m eventjobs.testing.with_postgres .venv/bin/eventjobs demo --store '{}'",
+        ),
+    ],
+)
+def test_make_shows_the_demo_as_one_command(store, command):
+    """What make prints can be typed again."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", "demo", *store], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == command, done.stderr
+
+
+def test_every_word_of_the_audit_is_explained():
+    """The tables that verify names are in the glossary."""
+    readme = README.read_text(encoding="utf-8")
+    audit = re.search(r"^\$ eventjobs verify\n(.*?)^sound:", readme, re.MULTILINE | re.DOTALL)
+    glossary = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    tables = [line.split()[0] for line in audit[1].splitlines() if line.split()[-1] in ("row", "rows")]
+    assert len(tables) > 5 and [table for table in tables if f"`{table}`" not in glossary] == []
+
+
 def test_every_variable_that_is_named_exists():
     """The settings that docs/configuration.md lists are those that commands share or that keep running, each with its
     option."""

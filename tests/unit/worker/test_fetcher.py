@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from eventjobs.client import Problem, Refused, StaleToken, Unavailable
+from eventjobs.client import Problem, Refused, StaleToken, Unavailable, Unreachable
 from eventjobs.worker.outage import is_away
 
 
@@ -68,6 +68,22 @@ def test_never_more_handlers_than_concurrency(play, concurrency):
         assert most == concurrency
 
     play(scene, concurrency=concurrency)
+
+
+def test_what_was_never_sent_is_no_attempt(play):
+    """Who came before its coordinator waits for jobs as ever then, and has no reason to renew a lease at once."""
+
+    async def scene(stage):
+        stage.worker.handler("work")(_nothing)
+        refused = iter([Unreachable("connection refused", sent=False)] * 2)
+        stage.coordinator.refuse["lease"] = lambda asked: next(refused, None)
+        row = stage.coordinator.add("work")
+        stage.start()
+        await stage.coordinator.until(lambda: row.state == "succeeded")
+        assert row.log == ["leased", "completed"]
+        assert {each["wait_seconds"] for each in stage.coordinator.leases} == {10.0}
+
+    play(scene)
 
 
 def test_a_lost_answer_costs_no_attempt(play):
