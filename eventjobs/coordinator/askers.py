@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from attrs import evolve, frozen
 
@@ -22,7 +22,7 @@ PRESENT_SECONDS = 15
 @frozen
 class Asked:
     """A worker's last request for jobs: of these queues and kinds (None: any), made at `time` and waiting until
-    `until`. Unless it is full no more, `full_until` is the end of the leases that left it no room for more jobs.
+    `until`. Unless it may ask again, `full_until` is the end of the leases that left it no room for more jobs.
     Times are in microseconds."""
 
     worker: str
@@ -73,8 +73,9 @@ class Askers:
         if worker in self._asked:
             self._full[worker] = max(job.lease.expires_at for job in jobs)
 
-    def saw(self, appended: Iterable[tuple[Job | None, Event, Job]]) -> None:
-        """Jobs changed: of a full worker, a lease was renewed, or has ended."""
+    def saw(self, appended: Iterable[tuple[Job | None, Event, Job]], silent: Container[str]) -> None:
+        """Jobs changed: of a full worker, a lease was renewed, or has ended. Of the `silent` one ran out: they are not
+        about to ask again."""
         if not self._full:
             return
         for before, _, after in appended:
@@ -82,7 +83,8 @@ class Askers:
                 continue
             worker = before.lease.worker
             if after.lease is None:
-                del self._full[worker]
+                if worker not in silent:
+                    del self._full[worker]
             else:
                 self._full[worker] = max(self._full[worker], after.lease.expires_at)
 

@@ -384,7 +384,7 @@ class Coordinator:
     def _committed(self, effects: Effects) -> None:
         if effects.appended:
             self._wake_log_watchers()
-            self.askers.saw(effects.appended)
+            self.askers.saw(effects.appended, effects.silent)
         if not self.draining:  # else nobody waits for jobs any more, and the next coordinator sets its own timers
             self._wake(effects)
         report(effects)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
 
 from eventjobs.api.wire_time import time_text
 from eventjobs.coordinator.rescuer import GRACE_AFTER_OUTAGE
+from eventjobs.domain.limits import NO_KIND
 from eventjobs.projections import stats_past
 from eventjobs.testing import builders as b
 
@@ -171,6 +173,18 @@ async def test_workers_that_are_full_ask_again(api):
     assert (await reason(api, await api.enqueue()))["reason"] == "workers_full"
     await api.call("POST", f"/jobs/{held['id']}/complete", {"token": 1})
     assert (await reason(api, await api.enqueue()))["reason"] == "behind_others"
+
+
+async def test_a_worker_that_stops_asks_no_more(api):
+    """It repeats the request that waits, for the kind that there is not; nobody is said to ask for that."""
+    job = await api.enqueue()
+    waiting = asyncio.create_task(api.lease(kinds=["other"], wait_seconds=50, request_id="r"))
+    while not (await reason(api, job))["asked"]["requests"]:
+        assert not waiting.done()
+    assert await api.lease(kinds=[NO_KIND], request_id="r") == []
+    assert await waiting == []
+    found = await reason(api, job)
+    assert (found["reason"], found["asked"]["requests"]) == ("nobody_asks", 0)
 
 
 async def test_a_lease_that_ran_out_is_not_said_to_run(api):

@@ -91,8 +91,23 @@ def test_a_full_worker_is_neither_waiting_nor_gone():
     assert (asked.present(clock.time), asked.full(clock.time), asked.full(clock.time + 9)) == (False, True, False)
     clock.time += askers.REMEMBERED_SECONDS * MICROSECONDS
     renewed = held_until(clock.time + 5)
-    found.saw([(held, None, renewed)])
+    found.saw([(held, None, renewed)], ())
     (asked,) = found.lately()
     assert (asked.full(clock.time), asked.full(clock.time + 5)) == (True, False)
-    found.saw([(renewed, None, SimpleNamespace(lease=None))])
+    found.saw([(renewed, None, SimpleNamespace(lease=None))], ())
     assert found.lately() == []
+
+
+def test_a_worker_whose_leases_ran_out_is_not_about_to_ask():
+    """It was full, and did not renew: it seems gone at once. When it asks again, it is there."""
+    clock = HandClock()
+    found = Askers(clock.now)
+    found.note("a", None, None)
+    held = held_until(clock.time + 5)
+    found.filled("a", [held])
+    clock.time += 5
+    found.saw([(held, None, SimpleNamespace(lease=None))], {"a"})
+    (asked,) = found.lately()
+    assert (asked.present(clock.time), asked.full(clock.time)) == (False, False)
+    found.note("a", None, None)
+    assert [each.present(clock.time) for each in found.lately()] == [True]
