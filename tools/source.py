@@ -190,7 +190,7 @@ class DatabaseSource(StretchedSource):
                 over = (place for (place, _), size in zip(sizes, accumulate(size for _, size in sizes), strict=True)
                         if size >= STRETCH_BYTES)  # fmt: skip
                 last = next(over, last)
-            found = store.contents(after, last) if contents else {}
+            found = store.contents_between(after, last) if contents else {}
             texts = enumerate(store.record_texts(after, last - after), after + 1)
             return [Entry(position, text, found.get(position)) for position, text in texts]
 

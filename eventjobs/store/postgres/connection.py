@@ -26,6 +26,7 @@ DEFAULTS = {
     "keepalives_interval": 3,
     "keepalives_count": 3,
     "application_name": "eventjobs",
+    "client_encoding": "utf8",
     "target_session_attrs": "read-write",
 }
 """Used where the URL says nothing else. Among several hosts the one that takes writes is found, as after a failover."""
@@ -47,7 +48,6 @@ def connect(url: str) -> psycopg.Connection:
     try:
         settings = DEFAULTS | conninfo_to_dict(url)
         connection = psycopg.connect(**settings, autocommit=True)
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         if is_pooled(connection):
             connection.prepare_threshold = None
     except psycopg.ProgrammingError as error:

@@ -14,6 +14,7 @@ from eventjobs.store.indexes import INDEXES
 from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Uuids
 from eventjobs.store.postgres.connection import LOCK_NOT_AVAILABLE, Session, Sessions, Statement, meaning
+from eventjobs.store.postgres.fitness import refuse_unfit
 from eventjobs.store.postgres.housekeeping import clear_up
 from eventjobs.store.postgres.intake import ASKED_AT, Low
 from eventjobs.store.postgres.listener import CHANNEL, Listener
@@ -80,6 +81,7 @@ class PostgresEngine:
 
     def _prepare(self, projections: Sequence[Projection]) -> int:
         """Make or migrate the schema, and bring projections up to date; one coordinator at a time."""
+        refuse_unfit(self._session.connection)
         self._session.run([(BEGIN, ()), (PATIENT, ()), ("SET LOCAL client_min_messages = warning", ())])
         migrate(self._session.connection)
         generation = bring_up_to_date(self._session, self._codecs, projections)

@@ -22,6 +22,7 @@ from eventjobs.store.keys import KeyCodec, uuid_bytes
 from eventjobs.store.postgres.arrays import Bytes, Uuids
 from eventjobs.store.postgres.connection import Session, database_at, meaning
 from eventjobs.store.postgres.engine import NEW_HEAD
+from eventjobs.store.postgres.fitness import refuse_unfit
 from eventjobs.store.postgres.loading import REQUESTS, Loaded, sound_job
 from eventjobs.store.postgres.reader import StoredHead
 from eventjobs.store.postgres.rebuild import bring_up_to_date, kept_as_rows
@@ -45,6 +46,7 @@ class Filling:
         self._session = Session(url)
         try:
             with self._errors():
+                refuse_unfit(self._session.connection)
                 self._session.run([(BEGIN, ()), (SETTINGS, ()), (PATIENT, ())])
                 if refuse_newer(self._session.connection) is not None:
                     raise in_use(f"{database_at(url)} has a store already; one is only made where there is none")

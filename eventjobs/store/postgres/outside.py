@@ -73,7 +73,7 @@ class Outside(PostgresReader):
         )
         return self._fetch(query, (after, last))
 
-    def contents(self, after: int, last: int) -> dict[int, Content]:
+    def contents_between(self, after: int, last: int) -> dict[int, Content]:
         """The contents above `after`, up to `last`, by position."""
         query = "SELECT position, value FROM eventjobs.contents WHERE position > %s AND position <= %s"
         found = self._fetch(query, (after, last))

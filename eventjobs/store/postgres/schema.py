@@ -12,6 +12,7 @@ from psycopg import sql
 from eventjobs.domain.projection import Table
 from eventjobs.store.contract import StoreError
 from eventjobs.store.postgres import intake_schema
+from eventjobs.store.postgres.fitness import refuse_foreign_schema
 from eventjobs.store.postgres.locks import LOCK_SPACE, SCHEMA_LOCK
 from eventjobs.store.postgres.settings import OUTLASTING_MILLISECONDS, bounded
 
@@ -214,10 +215,11 @@ def create_projection(connection: psycopg.Connection, table: Table) -> None:
 def migrate(connection: psycopg.Connection) -> None:
     """Bring the database up to this program's schema, within the open transaction, whose end lets others go on.
 
-    Raises StoreError for a store that only newer programs may write.
+    Raises StoreError for a store that only newer programs may write, and for a schema that is somebody else's.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_SPACE, SCHEMA_LOCK))
     connection.execute(BOUNDED)
+    refuse_foreign_schema(connection)
     there = refuse_newer(connection)
     if there is None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS eventjobs")
