@@ -215,6 +215,23 @@ def test_all_dead_jobs_can_be_requeued(run: Run, coordinator: CoordinatorProcess
     assert run("requeue", "--all").stdout_bytes == b"0 requeued\n"
 
 
+def test_all_unfinished_jobs_can_be_canceled(run: Run, coordinator: CoordinatorProcess, monkeypatch) -> None:
+    """--all takes those of a kind and queue, in every state and on every page of the list, and asks first."""
+    monkeypatch.setattr("eventjobs.cli.cancel.LIST_LIMIT_MAX", 2)
+    run("enqueue", "a")
+    post(coordinator, "/lease", {"worker": "w-1", "kinds": ["a"]})
+    for options in ([], ["--delay", "3600"], ["--queue", "other"], []):
+        run("enqueue", "a", *options)
+    run("enqueue", "b")
+    choice = ("cancel", "--all", "--kind", "a", "--queue", "default")
+    assert b"--yes" in run(*choice, code=exits.USAGE).stderr_bytes
+    run("cancel", ABSENT, "--yes", code=exits.USAGE)
+    assert run(*choice, "--yes", "--reason", "not needed").stdout_bytes == b"4 canceled\n"
+    assert orjson.loads(run("cancel", "--all", "--yes", "--json").stdout_bytes) == {"canceled": 2}
+    assert run("cancel", "--all", "--yes").stdout_bytes == b"0 canceled\n"
+    assert run("jobs", "--state", "canceled", "--json").stdout_bytes.count(b'"state":"canceled"') == 6
+
+
 def test_finished_jobs_are_erased_in_bulk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those chosen, after a yes or --yes, by USER@HOST unless another is named; nobody is asked where nobody is."""
     first, second, waiting = (
