@@ -34,8 +34,9 @@ LOWS_MAX = 1_000
 LOCK_JOBS = "SELECT value FROM eventjobs.jobs WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
 THERE = "SELECT id::text, value FROM eventjobs.jobs WHERE id = ANY (%s)"
 CANDIDATES = "SELECT * FROM eventjobs.candidates(%s::text[], %s::text[], {due}, %s::bigint, %s, %s, %s, %s, %s)"
-DUE = f"greatest(eventjobs.clock(), (SELECT time FROM ({HEAD}) AS head))"
-"""The time by which jobs are due, before the transaction's own time is known: no later than that."""
+DUE = f"(SELECT greatest(eventjobs.clock(), (SELECT time FROM ({HEAD}) AS head)))"
+"""The time by which jobs are due, before the transaction's own time is known: no later than that. As a question of its
+own it is asked once, and an index can go by it."""
 EXPIRED = (
     "SELECT value FROM eventjobs.jobs WHERE expires_at <= {due} "
     "ORDER BY expires_at, position LIMIT %s FOR UPDATE SKIP LOCKED"
