@@ -7,7 +7,7 @@ any of them is handed out: what was altered is found and not read on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -51,6 +51,9 @@ class ExportSource:
 
     def follow(self) -> SourceHead:
         return self._head
+
+    def one_moment(self) -> AbstractContextManager[SourceHead]:
+        return nullcontext(self._head)
 
     def texts(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         return ((entry.position, entry.text) for entry in self._entries(after, contents=False))

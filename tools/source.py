@@ -2,15 +2,16 @@
 
 A source stands for the log as of one head, which is that of the moment it was opened. It holds nothing open between
 two calls and reads the log in short stretches, so that the pages of a running coordinator's store are not kept back.
+Records stay, but contents may be erased between two calls: who must have both as they were reads at one moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -21,11 +22,14 @@ from eventjobs.domain.job import ContentRef
 from eventjobs.store.codec import decode_content, unseal
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.lmdb.reader import StoredHead
-from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot
+from eventjobs.store.lmdb.snapshot import Snapshot, open_snapshot, standing_still
 from eventjobs.store.lmdb.tables import CONTENTS, HEAD_KEY, META, key_position, position_key
 from eventjobs.tools.entries import Entry, SourceHead, texts_of
 from eventjobs.tools.export_source import ExportSource
 from eventjobs.tools.transfer.lines import is_export
+
+if TYPE_CHECKING:
+    from eventjobs.store.postgres.outside import Outside
 
 STRETCH_RECORDS = 4_096
 STRETCH_BYTES = 8 << 20
@@ -40,6 +44,10 @@ class Source(Protocol):
 
     def follow(self) -> SourceHead:
         """Move on to the newest head there is now, and give it."""
+
+    def one_moment(self) -> AbstractContextManager[SourceHead]:
+        """Move on to the newest head, and see everything as it is now, contents too, until the context ends. A store
+        keeps meanwhile what its coordinators free. Raises NoStore at the end where that could not be held."""
 
     def texts(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
         """Position and text of each record above `after`, in order, up to the head; never with a gap."""
@@ -109,15 +117,27 @@ class StoreSource(StretchedSource):
 
     def __init__(self, path: Path, progress: Tell) -> None:
         self._path = path
+        self._held: Snapshot | None = None
         super().__init__(progress)
 
     def follow(self) -> SourceHead:
-        with open_snapshot(self._path) as snapshot:
+        with self._look() as snapshot:
             self._head = _head_of(snapshot)
         return self._head
 
+    @contextmanager
+    def one_moment(self) -> Iterator[SourceHead]:
+        with standing_still(self._path), open_snapshot(self._path) as self._held:
+            try:
+                yield self.follow()
+            finally:
+                self._held = None
+
+    def _look(self) -> AbstractContextManager[Snapshot]:
+        return open_snapshot(self._path) if self._held is None else nullcontext(self._held)
+
     def texts_of(self, job_id: str, until: int | None = None) -> Iterator[tuple[int, bytes]]:
-        with open_snapshot(self._path) as snapshot:
+        with self._look() as snapshot:
             archived = min(snapshot.archived, self._head.size)
             archive = snapshot.archive if archived else None
         last = archived if until is None else min(archived, until)
@@ -130,13 +150,13 @@ class StoreSource(StretchedSource):
     def record(self, position: int) -> Record | None:
         if not 1 <= position <= self._head.size:
             return None
-        with open_snapshot(self._path) as snapshot:
+        with self._look() as snapshot:
             (entry,) = islice(_entries(snapshot, position - 1, contents=False), 1)
         return entry.record()
 
     def content(self, ref: ContentRef) -> bytes:
         key = position_key(ref.position)
-        with open_snapshot(self._path) as snapshot:
+        with self._look() as snapshot:
             stored = snapshot.stored(CONTENTS, key)
             if stored is None:
                 raise Corrupt(f"contents: the content of position {ref.position} is missing")
@@ -146,7 +166,7 @@ class StoreSource(StretchedSource):
         """The next records, at least one."""
         found: list[Entry] = []
         size, room = 0, min(STRETCH_RECORDS, self._head.size - after)
-        with open_snapshot(self._path) as snapshot:
+        with self._look() as snapshot:
             for entry in islice(_entries(snapshot, after, contents), room):
                 found.append(entry)
                 size += len(entry.text) + (0 if entry.content is None else len(entry.content.text))
@@ -163,28 +183,40 @@ class DatabaseSource(StretchedSource):
 
     def __init__(self, database: Database, progress: Tell) -> None:
         self._database = database
+        self._held: Outside | None = None
         super().__init__(progress)
 
     def follow(self) -> SourceHead:
-        with self._database.outside() as store:
+        with self._look() as store:
             stored = store.stored_head()
             self._head = SourceHead(stored.frontier.size, stored.frontier.root(), stored.last_time)
         return self._head
 
+    @contextmanager
+    def one_moment(self) -> Iterator[SourceHead]:
+        with self._database.outside() as self._held:
+            try:
+                yield self.follow()
+            finally:
+                self._held = None
+
+    def _look(self) -> AbstractContextManager[Outside]:
+        return self._database.outside() if self._held is None else nullcontext(self._held)
+
     def record(self, position: int) -> Record | None:
         if not 1 <= position <= self._head.size:
             return None
-        with self._database.outside() as store:
+        with self._look() as store:
             return Entry(position, store.record_text(position), None).record()
 
     def content(self, ref: ContentRef) -> bytes:
-        with self._database.outside() as store:
+        with self._look() as store:
             return store.content(ref)
 
     def _stretch(self, after: int, contents: bool) -> list[Entry]:
         """The next records, at least one."""
         last = min(after + STRETCH_RECORDS, self._head.size)
-        with self._database.outside() as store:
+        with self._look() as store:
             if contents:
                 sizes = store.content_sizes(after, last)
                 over = (place for (place, _), size in zip(sizes, accumulate(size for _, size in sizes), strict=True)

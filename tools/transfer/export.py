@@ -26,30 +26,31 @@ class Exported:
 def export(source: Source, origin: str, stream: BinaryIO, progress: Tell) -> Exported:
     """Write the log of a source. Raises StoreError for a log that is damaged, or in a form that is not known.
 
-    The log is that of the newest head when the export begins. Only where a content was found to be gone, it goes on to
-    a later head, so that the record which says why is in the export as well.
+    All of it is that of one moment, the one in which the export begins: what is erased meanwhile is in it, and the
+    record that says so is not.
     """
-    exported = Exported(source.head())
-    stream.write(header_line(Header(origin, exported.head)))
-    tree, gone_before = Frontier(), 0
-    leaves: list[bytes] = []
-    while True:
-        for entry in source.entries(after=tree.size):
-            _write(entry, stream, exported)
-            leaves.append(leaf_hash(entry.text))
-            tree.append(leaves[-1])
-            if len(leaves) == BLOCK:
-                stream.write(block_line(entry.position, complete_root(leaves)))
-                leaves.clear()
-                progress("log", entry.position, exported.head.size)
-        if tree.root() != exported.head.root:
-            raise Corrupt("log: the records are not those that the store's head stands for; verify tells which")
-        if exported.gone == gone_before:
-            break
-        gone_before, exported.head = exported.gone, source.follow()
-    stream.write(end_line(exported.head))
-    progress("log", tree.size, exported.head.size)
+    with source.one_moment() as head:
+        exported = Exported(head)
+        stream.write(header_line(Header(origin, head)))
+        _write_log(source, stream, exported, progress)
+    stream.write(end_line(head))
+    progress("log", head.size, head.size)
     return exported
+
+
+def _write_log(source: Source, stream: BinaryIO, exported: Exported, progress: Tell) -> None:
+    tree = Frontier()
+    leaves: list[bytes] = []
+    for entry in source.entries():
+        _write(entry, stream, exported)
+        leaves.append(leaf_hash(entry.text))
+        tree.append(leaves[-1])
+        if len(leaves) == BLOCK:
+            stream.write(block_line(entry.position, complete_root(leaves)))
+            leaves.clear()
+            progress("log", entry.position, exported.head.size)
+    if tree.root() != exported.head.root:
+        raise Corrupt("log: the records are not those that the store's head stands for; verify tells which")
 
 
 def _write(entry: Entry, stream: BinaryIO, exported: Exported) -> None:

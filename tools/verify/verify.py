@@ -25,6 +25,7 @@ from eventjobs.store.lmdb.snapshot import (
     data_file,
     in_use,
     open_snapshot,
+    standing_still,
     structural_faults,
 )
 from eventjobs.store.lmdb.structure import looks_sound
@@ -49,9 +50,6 @@ from eventjobs.tools.verify.fold import Fold
 from eventjobs.tools.verify.report import Check, Report, counted, path_text
 from eventjobs.tools.verify.tree import TreeWalk
 from eventjobs.tools.verify.walk import LogWalk
-
-HEAD_BYTES = 2 * 65_536
-"""What holds LMDB's two heads, whatever the size of a page."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
@@ -102,15 +100,8 @@ def _standing_still(file: Path, progress: Progress) -> Iterator[Path]:
             copy_of(file, copy)
             yield copy
         return
-    before = _head_bytes(file)
-    yield file
-    if _head_bytes(file) != before:
-        raise NoStore(f"{file} was written to while it was verified; do it again")
-
-
-def _head_bytes(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return stream.read(HEAD_BYTES)
+    with standing_still(file):
+        yield file
 
 
 def _check_structure(file: Path, report: Report) -> bool:

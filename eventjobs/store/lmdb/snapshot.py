@@ -42,6 +42,8 @@ from eventjobs.store.lmdb.tables import (
     position_key,
 )
 
+BOTH_HEADS_BYTES = 2 * 65_536
+"""What holds LMDB's two heads, whatever the size of a page."""
 ROWS_BETWEEN = 4_096
 """How many rows are read before the pages that they lie on are let go: the file may be larger than the memory."""
 HEADROOM_BYTES = 4 << 30
@@ -89,6 +91,31 @@ def in_use(file: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+@contextmanager
+def standing_still(path: Path) -> Iterator[None]:
+    """For a long look at the store or copy at a path. Raises NoStore when a coordinator began to write to it meanwhile,
+    for one that nobody had open is read without locks: what it said may not have been of one moment."""
+    file = data_file(path)
+    if in_use(file):
+        yield
+        return
+    before = _head_bytes(file)
+    damage: Corrupt | None = None
+    try:
+        yield
+    except Corrupt as error:
+        damage = error
+    if _head_bytes(file) != before:
+        raise NoStore(f"{file} was written to while it was read; do it again") from damage
+    if damage is not None:
+        raise damage
+
+
+def _head_bytes(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(BOTH_HEADS_BYTES)
 
 
 def structural_faults(file: Path) -> list[str]:

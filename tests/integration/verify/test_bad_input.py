@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from eventjobs.cli.main import cli
 from eventjobs.store.checkpoint import Checkpoint
 from eventjobs.store.contract import StorageFull
+from eventjobs.store.lmdb import snapshot
 from eventjobs.store.lmdb.scratch import Scratch
 from eventjobs.store.lmdb.snapshot import NoStore
 from eventjobs.store.notes import SigningKey
@@ -275,8 +276,8 @@ def test_nothing_is_left_behind(store, monkeypatch, tmp_path):
 def test_a_store_that_is_written_meanwhile(store, monkeypatch):
     """A coordinator that starts while the file is read spoils the look, not the store: it has to be taken again."""
     heads = iter([b"before", b"after"])
-    monkeypatch.setattr(verification, "_head_bytes", lambda file: next(heads))
-    with pytest.raises(NoStore, match="was written to while it was verified; do it again"):
+    monkeypatch.setattr(snapshot, "_head_bytes", lambda file: next(heads))
+    with pytest.raises(NoStore, match="was written to while it was read; do it again"):
         verification.verify(store.directory, None, True, lambda *_: None)
 
 
