@@ -8,8 +8,9 @@ from eventjobs.cli.demo.late import Latecomer, complete_late
 from eventjobs.cli.demo.ledger import Ledger, Story, Taken
 from eventjobs.cli.remote import Problem
 from eventjobs.client import answers, errors
+from eventjobs.testing import builders as b
 
-LATE = Taken("a", 1, "w")
+LATE = Taken(b.an_id(1), 1, "w")
 
 
 class Answers:
@@ -27,7 +28,7 @@ class Answers:
 def ledger_with(token: int, holder: str | None) -> Ledger:
     """One job whose first lease ran out."""
     story = Story("k", token=token, holder=holder, leased_at=datetime.now(UTC))
-    return Ledger(stories={"a": story}, expired=[LATE])
+    return Ledger(stories={LATE.job_id: story}, expired=[LATE])
 
 
 def test_it_waits_for_another_worker_and_speaks_once() -> None:
@@ -39,7 +40,7 @@ def test_it_waits_for_another_worker_and_speaks_once() -> None:
     assert latecomer.look(ledger_with(2, "v"))
     latecomer.judge(ledger_with(2, "v"))
     assert not latecomer.look(ledger_with(2, "v"))
-    assert remote.posted == [("/jobs/a/complete", 1)]
+    assert remote.posted == [(f"/jobs/{LATE.job_id}/complete", 1)]
     assert (latecomer.overtaken, latecomer.sent[LATE], latecomer.faults()) == (1, 1, [])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import orjson
 import pytest
@@ -15,15 +16,20 @@ from eventjobs.client.errors import refusal
 NOW = "2026-11-30T00:00:00.000000Z"
 
 
+def id_of(name: str) -> str:
+    """The id of a job that a test knows by a name."""
+    return str(uuid5(NAMESPACE_OID, name))
+
+
 class Coordinator:
-    """Answers for jobs that are told as {id: state}; of one without a state it knows nothing any more."""
+    """Answers for jobs that are told as {name: state}; of one without a state it knows nothing any more."""
 
     def __init__(self, jobs: dict[str, str | None]) -> None:
-        self._jobs = jobs
+        self._jobs = {id_of(name): state for name, state in jobs.items()}
 
     def get(self, path: str, **query: Any) -> bytes:
         if path == "/jobs":
-            return orjson.dumps({"jobs": [{"id": f"{query['kind']}-{query['state']}"}], "next_cursor": None})
+            return orjson.dumps({"jobs": [{"id": id_of(f"{query['kind']}-{query['state']}")}], "next_cursor": None})
         job_id = path.split("/")[2]
         state = self._jobs[job_id]
         if state is None:
