@@ -165,7 +165,7 @@ CREATE OR REPLACE FUNCTION eventjobs.enqueue(
     retry_policy json DEFAULT NULL, idempotency_key text DEFAULT NULL, actor text DEFAULT NULL,
     wake boolean DEFAULT true
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
+SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 SET standard_conforming_strings = on AS $$
 DECLARE
     name CONSTANT text := '^[A-Za-z0-9._:/@-]{1,{name_max}}$';
     names CONSTANT text := 'must be 1 to {name_max} ASCII letters, digits and . _ : / @ -';
@@ -222,7 +222,8 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION eventjobs.enqueue_request(
     request json, payload json DEFAULT NULL, actor text DEFAULT NULL, wake boolean DEFAULT true
-) RETURNS uuid LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS uuid LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 DECLARE
     shapes CONSTANT jsonb := '{shapes}';
     rfc_3339 CONSTANT text :=

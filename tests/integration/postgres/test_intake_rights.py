@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from itertools import chain
 
@@ -15,7 +16,7 @@ from eventjobs.store.postgres import schema
 from eventjobs.testing import builders as b
 
 VERSION = 2
-FUNCTIONS_DIGEST = "30f0bc7b4252e01bbd9f8adcc9228a2f5fb63cb2987e5213f1713f31908f5d92"
+FUNCTIONS_DIGEST = "1394bcf63c2b484e7b3c6b915025d322f98efcd64a2430faf5a9975a801cba73"
 
 
 def ask(connection, key=None) -> str:
@@ -113,6 +114,54 @@ def test_no_state_of_the_session_is_needed_or_left(instance, url, sound):
         locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         assert connection.execute(locks).fetchone() == (0,)
     assert len(instance.take_in()) == 1
+
+
+HOSTILE = {
+    "standard_conforming_strings": "off",
+    "extra_float_digits": "-15",
+    "IntervalStyle": "sql_standard",
+    "DateStyle": "SQL, DMY",
+    "TimeZone": "Asia/Kathmandu",
+    "bytea_output": "escape",
+    "search_path": "nowhere",
+    "backslash_quote": "off",
+    "transform_null_equals": "on",
+    "lc_messages": "C",
+}
+ALL_OF_IT = """
+SELECT eventjobs.enqueue('k', %(payload)s, run_at => '2031-02-03 04:05:06.789012+01', retry_policy => %(policy)s,
+    idempotency_key => %(key)s)
+"""
+"""Arguments are parameters: how a session writes its own literals is its own matter."""
+
+
+def test_what_a_session_sets_changes_nothing(instance, url, foreign):
+    """How texts, times, numbers and bytes are written, and where names are looked for: the same requests come of it,
+    and the same is refused."""
+
+    def requests(settings, key) -> list[tuple]:
+        with psycopg.connect(url, autocommit=True) as shop:
+            for name, value in settings.items():
+                shop.execute(f"SET {name} = '{value}'")
+            said = r'{"a": "\u00e9 \" \\ [{", "n": 1.10}'
+            policy = '{"type": "linear", "base": 0.1234567890123}'
+            shop.execute(ALL_OF_IT, {"payload": said, "policy": policy, "key": key + "\\d"})
+            job = {"kind": "k", "run_at": "2031-02-03T04:05:06.5+05:45", "priority": 7}
+            delayed = {"kind": "k", "delay_seconds": 0.1234567890123}
+            for request in (job, delayed):
+                shop.execute("SELECT eventjobs.enqueue_request(%s, %s)", (json.dumps(request), said))
+            for wrong in (r'"\ud800"', "[" * 200 + "]" * 200):
+                with pytest.raises(psycopg.errors.InvalidParameterValue, match="invalid_request: payload"):
+                    shop.execute("SELECT eventjobs.enqueue('k', %s)", (wrong,))
+            with pytest.raises(psycopg.errors.InvalidParameterValue, match="invalid_request: idempotency_key"):
+                shop.execute("SELECT eventjobs.enqueue('k', idempotency_key => %s)", ("a\u0085",))
+        found = foreign.execute("SELECT request - 'idempotency_key', payload FROM eventjobs.intake ORDER BY number")
+        rows = found.fetchall()
+        foreign.execute("DELETE FROM eventjobs.intake")
+        return rows
+
+    plain = requests({}, "one")
+    assert len(plain) == 3 and requests(HOSTILE, "two") == plain
 
 
 def test_an_older_store_gets_an_intake_and_older_coordinators_go_on(make_instance, url, foreign, monkeypatch, sound):
