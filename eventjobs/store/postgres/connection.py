@@ -32,8 +32,9 @@ DEFAULTS = {
 """Used where the URL says nothing else. Among several hosts the one that takes writes is found, as after a failover."""
 
 LOCK_NOT_AVAILABLE = "55P03"
-BROKEN_OFF = {"40001", "40P01", LOCK_NOT_AVAILABLE, "57014", "53200", "53400", "25P03", "25P04"}
-"""Serialization, deadlock, lock not available, canceled, out of memory, a limit of the server, idle too long."""
+BROKEN_OFF = {"26000", "40001", "40P01", LOCK_NOT_AVAILABLE, "57014", "53200", "53400", "25P03", "25P04"}
+"""A prepared statement is gone, serialization, deadlock, lock not available, canceled, out of memory, a limit of the
+server, idle too long."""
 FULL = {"53100"}
 GONE = {"25006", "53300", "57P01", "57P02", "57P03", "57P04", "57P05"}
 """Read-only (no longer the primary), too many connections, shut down, crashed, starting, database dropped, idle."""
@@ -113,11 +114,15 @@ class Session:
     def run(self, statements: Sequence[Statement]) -> list[list[tuple]]:
         """Run the statements in one round trip; the rows of each. Raises psycopg.Error, Away."""
         connection = self.connection
-        if len(statements) == 1:
-            return [_rows(connection.execute(*statements[0], binary=True))]
-        with connection.pipeline():
-            cursors = [connection.execute(*statement, binary=True) for statement in statements]
-        return [_rows(cursor) for cursor in cursors]
+        try:
+            if len(statements) == 1:
+                return [_rows(connection.execute(*statements[0], binary=True))]
+            with connection.pipeline():
+                cursors = [connection.execute(*statement, binary=True) for statement in statements]
+            return [_rows(cursor) for cursor in cursors]
+        except psycopg.errors.InvalidSqlStatementName:
+            self.drop()  # both ends disagree on what is prepared; a new connection has nothing prepared
+            raise
 
     def begin(self, statements: Sequence[Statement]) -> list[list[tuple]]:
         """Run statements that begin a transaction; once more on a new connection if this one was closed from the other

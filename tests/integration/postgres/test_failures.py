@@ -65,6 +65,33 @@ def test_a_terminated_backend_leaves_nothing_and_is_replaced(make_instance, term
     assert [record.job_id for record in sound(engine)] == [b.an_id(1), b.an_id(3)]
 
 
+@pytest.mark.parametrize("moment", ["begin", "commit", "reading"])
+def test_a_prepared_statement_that_the_server_has_lost_ends_one_connection(make_instance, sound, moment):
+    """Nothing is done by halves, and the next transaction has a connection on which nothing was prepared."""
+    engine = make_instance().engine
+    for number in range(1, 9):  # psycopg prepares what was run five times
+        append(engine, number)
+        engine.commit()
+        assert size_of(engine) == number
+    forget = "DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$"  # within a block, so that psycopg does not see it
+    if moment == "reading":
+        with engine._readers.borrowed() as session:
+            session.connection.execute(forget)
+        assert size_of(engine) == 8
+        return
+    if moment == "begin":
+        engine._session.connection.execute(forget)
+        append(engine, 9)
+    else:
+        append(engine, 9)
+        engine._session.connection.execute(forget)
+        with pytest.raises(TryAgain):
+            engine.commit()
+        append(engine, 9)
+    engine.commit()
+    assert [record.job_id for record in sound(engine)] == [b.an_id(number) for number in range(1, 10)]
+
+
 def test_a_question_on_a_broken_connection_can_be_aborted(make_instance, terminate):
     """Within the work the break is told of; the transaction is dropped without another error."""
     engine = make_instance().engine
