@@ -16,6 +16,7 @@ from eventjobs.testing import builders as b
 from eventjobs.testing.processes import wait_for
 
 ENDED = (TryAgain, Away)
+LOCK_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -150,6 +151,48 @@ def test_a_commit_whose_answer_was_lost_is_found_under_others(make_instance, los
     lossy(done=True, meanwhile=lambda: other.enqueue(b.enqueue(b.an_id(2)), b.enqueue(b.an_id(3))))
     engine.commit()
     assert [record.job_id for record in sound(engine)] == [b.an_id(number) for number in (1, 2, 3)]
+
+
+def test_a_commit_that_is_still_under_way_is_waited_for(make_instance, url, foreign, monkeypatch, sound):
+    """The server goes on with what it was sent before the connection broke: whoever looks waits for its end."""
+    engine, run, over = make_instance().engine, Session.run, threading.Event()
+    threads = []
+
+    def end_it(server_side, statements) -> None:
+        while not over.is_set() and foreign.execute(LOCK_WAITS).fetchone() == (0,):
+            over.wait(0.01)
+        run(server_side, statements)
+        server_side.drop()
+
+    def broken(session, statements):
+        if statements[-1][0] != "COMMIT":
+            return run(session, statements)
+        monkeypatch.setattr(Session, "run", run)
+        server_side = Session(url)
+        server_side._connection, session._connection = session._connection, None
+        threads.append(threading.Thread(target=end_it, args=(server_side, statements)))
+        threads[0].start()
+        raise psycopg.OperationalError("the connection was lost")
+
+    append(engine, 1)
+    monkeypatch.setattr(Session, "run", broken)
+    try:
+        engine.commit()
+    finally:
+        over.set()
+        threads[0].join()
+    assert len(sound(engine)) == 1
+
+
+def test_a_listener_that_connects_again_says_that_something_may_have_moved(make_instance, terminate, monkeypatch):
+    """Notifications of the time in between went to nobody."""
+    monkeypatch.setattr("eventjobs.store.postgres.listener.AGAIN_SECONDS", 0.05)
+    heard = threading.Event()
+    make_instance().engine.watch(heard.set)
+    assert heard.wait(10)
+    heard.clear()
+    terminate()
+    assert heard.wait(10)
 
 
 def test_a_commit_that_did_not_arrive_is_not_taken_for_done(make_instance, lossy, sound):

@@ -143,6 +143,9 @@ def test_what_a_server_sets_for_sessions_changes_nothing(make_instance, foreign,
 
         at_once(wait_for_turns, lambda: enqueue(first, 100), lambda: enqueue(second, 200))
         assert first.broken_off == second.broken_off == 0
+        first.engine.begin()
+        assert first.engine._session.fetch("SHOW synchronous_commit") == [("on",)]
+        first.engine.abort()
         with first.engine.read() as reader:
             assert reader.head().size == 10
             (idle,) = reader._asks.fetch("SHOW idle_in_transaction_session_timeout")
@@ -151,6 +154,18 @@ def test_what_a_server_sets_for_sessions_changes_nothing(make_instance, foreign,
         for name in HOSTILE:
             foreign.execute(f"ALTER DATABASE {foreign.info.dbname} RESET {name}")
     sound(first.engine)
+
+
+def test_a_reader_sees_one_state_of_the_store(make_instance):
+    """What is committed while it looks is not there for it, whatever it asks for."""
+    instance = make_instance()
+    instance.enqueue(b.enqueue(FIRST))
+    with instance.engine.read() as reader:
+        before = reader.job(FIRST)
+        instance.execute(b.cancel(FIRST))
+        instance.enqueue(b.enqueue(SECOND))
+        assert reader.job(FIRST) == before and reader.job(SECOND) is None
+        assert reader.records(0, 10)[-1].position == reader.head().size == 1
 
 
 def test_waiting_for_locks_stays_below_what_a_paused_coordinator_may_take():
