@@ -21,7 +21,7 @@ from eventjobs.cli.remote import user_at_host
 from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.domain.limits import ACTOR_LENGTH_MAX
 from eventjobs.domain.points import Point
-from eventjobs.store.contract import StoreError
+from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.backup.copying import copy_directory, copy_from_coordinator
 from eventjobs.tools.backup.restore import Restored, restore
 from eventjobs.tools.backup.verified import Damaged, Whole, verified
@@ -119,7 +119,7 @@ def _failures_told() -> Iterator[None]:
     """What stands in the way, as an exit code and a line."""
     try:
         yield
-    except Damaged as error:
+    except (Damaged, Corrupt) as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error

@@ -16,7 +16,7 @@ from eventjobs.cli.progress import Tell, progress_bars
 from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database, needs_psycopg
 from eventjobs.domain.projection import Projection
-from eventjobs.store.contract import StoreError
+from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.tools.rebuild.findings import Finding
 from eventjobs.tools.rebuild.rebuild import PROJECTIONS, check, rebuild
 from eventjobs.tools.verify.report import counted
@@ -43,13 +43,15 @@ def rebuild_command(place: Path | Database, names: tuple[str, ...], only_check: 
     at any moment, the store is as it was before or as it is after. No coordinator may run on a store in a directory,
     but with --check, which looks at a copy then; those of a database wait while rows are compared and put right.
 
-    The exit code is 0 when it is done or all is the same, 1 when --check found a difference, and 2 when it could not be
-    done.
+    The exit code is 0 when it is done or all is the same, 1 when --check found a difference or the log is damaged, and
+    2 when it could not be done.
     """
     projections = [projection for name, projection in PROJECTIONS.items() if not names or name in names]
     try:
         with progress_bars() as tell:
             findings = _work_on(place)[0 if only_check else 1](place, projections, tell)
+    except Corrupt as error:
+        raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error
     except OSError as error:

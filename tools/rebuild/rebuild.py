@@ -17,9 +17,8 @@ from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.indexes import INDEXES
 from eventjobs.store.lmdb import DEFAULT_MAP_SIZE
 from eventjobs.store.lmdb.aside import Aside, Rows, differences, put_in_place
-from eventjobs.store.lmdb.datafile import open_environment
 from eventjobs.store.lmdb.guards import DirectoryLock
-from eventjobs.store.lmdb.snapshot import Snapshot, copy_of, data_file, in_use, open_snapshot
+from eventjobs.store.lmdb.snapshot import Snapshot, copy_of, data_file, in_use, open_snapshot, refuse_cut_off
 from eventjobs.store.lmdb.tables import META, PROJECTION_PREFIX, database_name, decode_progress
 from eventjobs.tools.rebuild.findings import Counted, Finding
 
@@ -54,7 +53,7 @@ def rebuild(path: Path, projections: Sequence[Projection], tell: Tell) -> list[F
     file = data_file(path)
     directory = file.parent
     with _locked(directory), _work(directory) as work:
-        open_environment(directory, DEFAULT_MAP_SIZE).close()  # refuses a file that was cut off
+        refuse_cut_off(file)
         with Aside(work, projections) as aside:
             with open_snapshot(file) as snapshot:
                 aside.fold(snapshot.reader(), lambda done, total: tell("log", done, total))

@@ -17,7 +17,14 @@ from eventjobs.store.flushing import flush
 from eventjobs.store.lmdb.anew import write_anew
 from eventjobs.store.lmdb.guards import DirectoryLock
 from eventjobs.store.lmdb.residency import release_pages
-from eventjobs.store.lmdb.snapshot import HEADROOM_BYTES, ROWS_BETWEEN, Snapshot, data_file, structural_faults
+from eventjobs.store.lmdb.snapshot import (
+    HEADROOM_BYTES,
+    ROWS_BETWEEN,
+    Snapshot,
+    data_file,
+    refuse_cut_off,
+    structural_faults,
+)
 from eventjobs.store.lmdb.tables import MAX_DATABASES
 
 PARTIAL_FILE = "data.mdb.partial"
@@ -92,6 +99,7 @@ def _compare(file: Path, partial: Path, progress: Callable[[int, int], None]) ->
 @contextmanager
 def _opened(file: Path) -> Iterator[Snapshot]:
     """A file that nobody writes, as the lock is ours."""
+    refuse_cut_off(file)
     size = file.stat().st_size + HEADROOM_BYTES
     options = {"readonly": True, "create": False, "lock": False, "max_dbs": 2 * MAX_DATABASES}
     try:

@@ -242,6 +242,14 @@ class Snapshot:
             raise Corrupt(f"{name}: cannot be read on: {error}") from error
 
 
+def refuse_cut_off(file: Path) -> None:
+    """Raise Corrupt for a file that nobody writes and that was cut off, or has a damaged head: reading on in it would
+    end the process. Nothing is said of one that is no LMDB file, nor of one that ends before pages that are free."""
+    fault = fault_of_heads(file) or fault_of_length(file)
+    if fault is not None and (faults := structural_faults(file)):
+        raise Corrupt(f"{file} is damaged: {faults[0]}; `eventjobs verify` tells what can be read of it")
+
+
 @contextmanager
 def open_snapshot(path: Path, archive: Path | None = None) -> Iterator[Snapshot]:
     """The store in a directory, or the copy in a file, as it stands now. Raises NoStore or Corrupt.
@@ -270,6 +278,8 @@ def copy_of(file: Path, target: Path) -> None:
 @contextmanager
 def _environment(file: Path) -> Iterator[lmdb.Environment]:
     locked = in_use(file)
+    if not locked:
+        refuse_cut_off(file)
     try:
         env = lmdb.open(
             os.fsencode(file.parent if locked else file),

@@ -10,6 +10,7 @@ import lmdb
 import pytest
 from click.testing import CliRunner
 
+from eventjobs.cli import exits
 from eventjobs.cli.main import cli
 from eventjobs.store.contract import AlreadyOpen, Corrupt, StoreError
 from eventjobs.store.lmdb import aside
@@ -180,3 +181,14 @@ def test_differences_of_two_tables():
     made = [(b"b", b"2"), (b"c", b"1"), (b"d", b"1"), (b"e", b"1")]
     assert list(differences(iter(stored), iter(made))) == [(b"a", None), (b"b", b"2"), (b"c", b"1"), (b"e", b"1")]
     assert list(differences(iter([]), iter([]))) == []
+
+
+def test_a_damaged_record_is_damage(data):
+    """A log that cannot be read is told of with the exit code of damage, whether it is only compared or not."""
+    with lmdb.open(str(data), max_dbs=128) as env, env.begin(write=True) as txn:
+        log = env.open_db(b"log", txn=txn)
+        key = (300).to_bytes(8, "big")
+        txn.put(key, txn.get(key, db=log)[:-1] + b"?", db=log)
+    for arguments in (["--check"], []):
+        done = CliRunner().invoke(cli, ["rebuild", *arguments, "--data", str(data)])
+        assert (done.exit_code, "position 300" in done.output) == (exits.REFUSED, True), done.output
