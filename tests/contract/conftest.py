@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from eventjobs.domain.projection import EVERY_EVENT, Change, Part, Table
-from eventjobs.projections import READ_MODELS
+from eventjobs.projections import READ_MODELS, stats_past
 from eventjobs.store.contract import Engine
 from eventjobs.testing.driver import Driver
 from eventjobs.testing.engines import ENGINES
@@ -17,6 +17,18 @@ DURABLE = [name for name, kind in ENGINES.items() if kind.durable]
 """Engines whose content is there again when they are opened anew."""
 
 OpenEngine = Callable[..., Engine]
+
+
+SNAPSHOT_RECORDS = 16
+"""So few that a test of some hundred records has several snapshots of the statistics."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def snapshots_are_taken() -> Iterator[None]:
+    """Every table of every read model gets rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats_past, "SNAPSHOT_RECORDS", SNAPSHOT_RECORDS)
+        yield
 
 
 class Scripted:
@@ -32,7 +44,8 @@ class Scripted:
         self.ids = Table("scripted_ids", (Part.UUID, Part.NUMBER))
         self.digests = Table("scripted_digests", (Part.DIGEST,))
         self.counts = Table("scripted_counts", (Part.NAME, Part.NUMBER), counters=True)
-        self.tables = (self.names, self.numbers, self.ids, self.digests, self.counts)
+        self.firsts = Table("scripted_firsts", (Part.NUMBER,), first_stays=True)
+        self.tables = (self.names, self.numbers, self.ids, self.digests, self.counts, self.firsts)
         self.next: list[Change] = []
         self.seen: list[tuple] = []
 

@@ -79,6 +79,20 @@ def test_a_key_outlives_its_retired_job_until_it_is_forgotten(driver):
     assert fresh.id == b.an_id(2)
 
 
+def test_a_key_is_free_as_soon_as_it_is_forgotten(driver):
+    """Within the transaction that forgets it too, whether the key was there before or came in it."""
+    job_id = ended(driver, idempotency_key="k")
+    transaction = driver.engine.begin()
+    assert transaction.key_holder("k").job.id == job_id
+    transaction.append(transaction.job(job_id), b.key_forgotten(), job_id, LATER, b.OPERATOR_ACTOR, None)
+    assert transaction.key_holder("k") is None
+    transaction.append(None, b.enqueued(idempotency_key="k"), b.an_id(2), LATER, b.PRODUCER_ACTOR, b.PAYLOAD)
+    assert transaction.key_holder("k").job.id == b.an_id(2)
+    driver.engine.commit()
+    (again,) = driver.execute(b.enqueue(b.an_id(3), idempotency_key="k", now=LATER))
+    assert again.id == b.an_id(2)
+
+
 def test_finished_jobs_are_found_oldest_end_first(driver):
     """Up to a time and a number; a job that is not finished, or was brought back, is none of them."""
     for number in (2, 1):

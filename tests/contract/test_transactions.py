@@ -102,6 +102,20 @@ def test_a_row_that_goes_and_comes_back_in_one_transaction_is_there(filled, whol
     assert whole(engine) == whole(straight)
 
 
+def test_a_row_that_stays_as_it_was_first_stays_within_its_transaction(open_engine_again, scripted):
+    """And in every later one: in a table of that kind a second put does nothing, with one record or with another."""
+    engine = open_engine_again([scripted])
+    for number, values in enumerate(((b"a", b"b"), (b"c",))):
+        transaction = engine.begin()
+        for each, value in enumerate(values):
+            scripted.next = [(scripted.firsts, (1,), value)]
+            job_id = b.an_id(10 * number + each)
+            transaction.append(None, b.enqueued(), job_id, b.NOW, b.PRODUCER_ACTOR, b.PAYLOAD)
+        engine.commit()
+        with engine.read() as reader:
+            assert list(reader.rows(scripted.firsts)) == [((1,), b"a")]
+
+
 def test_readers_see_commits_only(filled, whole):
     """What a transaction appended is invisible outside until it is committed, and then it is there."""
     engine = filled.engine

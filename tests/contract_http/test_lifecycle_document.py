@@ -1,4 +1,4 @@
-"""The table of commands and states in specs/lifecycle.md is what decide does, cell by cell."""
+"""The tables in specs/lifecycle.md are what decide and evolve do, cell by cell."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from eventjobs.domain.commands import Command
 from eventjobs.domain.decide import UNCHANGED, Decision
-from eventjobs.domain.events import Event
-from eventjobs.domain.job import DeathCause
+from eventjobs.domain.events import EVENT_TYPES, Event
+from eventjobs.domain.job import ContentRef, DeathCause, Job, Lapse
 from eventjobs.domain.rejections import Code, Rejection
 from eventjobs.testing import builders as b
 from eventjobs.testing.given import given
@@ -21,14 +21,15 @@ LAST = 2
 """Two attempts are allowed; the jobs of rows that say "none is left" are at their second."""
 
 
-def rows() -> dict[str, list[str]]:
-    """The table's rows: the command to its cells, in the order of the columns."""
-    section = LIFECYCLE.read_text(encoding="utf-8").partition("## What each command does in each state")[2]
+def rows(heading: str) -> dict[str, list[str]]:
+    """The rows of the table under a heading: the first cell to the others, in the order of the columns."""
+    section = LIFECYCLE.read_text(encoding="utf-8").partition(f"## {heading}")[2]
     table = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
     return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.split("|")[1:-1]] for line in table[1:])}
 
 
-TABLE = rows()
+TABLE = rows("What each command does in each state")
+EFFECTS = rows("What each event does to the job")
 COLUMNS = ["no job", "queued", "failed", "running, t = T", "running, t ≠ T", "succeeded", "dead", "canceled"]
 
 
@@ -124,3 +125,69 @@ def test_a_job_that_died_by_expiry_takes_no_failure():
         b.died(cause=DeathCause.LEASE_EXPIRED, token=TOKEN, error=None),
     )
     assert in_words(dead.when(b.fail(token=TOKEN)).decision) == "`stale_token`"
+
+
+FAILED = (b.enqueued(idempotency_key="k"), b.leased(), b.failed(run_at=b.at(5)))
+EXPIRED = (b.enqueued(idempotency_key="k"), b.leased(), b.expired(run_at=b.at(5)))
+"""A job that waits with the error of a worker, and one with that of an expiry."""
+LEASED = b.leased(token=2, attempt=2, expires_at=b.at(40))
+DIED = b.died(token=2, attempt=2)
+DIED_BY_EXPIRY = b.died(cause=DeathCause.LEASE_EXPIRED, token=2, attempt=2, error=None)
+WAITING, RUNNING = [FAILED, EXPIRED], [(*FAILED, LEASED), (*EXPIRED, LEASED)]
+DEAD = [(*FAILED, LEASED, DIED), (*EXPIRED, LEASED, DIED_BY_EXPIRY)]
+
+HAPPENINGS: list[tuple[Event, list[tuple[Event, ...]]]] = [
+    (b.enqueued(), [()]),
+    (LEASED, WAITING),
+    (b.renewed(token=2), RUNNING),
+    (b.released(token=2), RUNNING),
+    (b.expired(token=2, attempt=2), RUNNING),
+    (b.failed(token=2, attempt=2), RUNNING),
+    (b.completed(token=2, attempt=2), RUNNING),
+    (DIED, RUNNING),
+    (DIED_BY_EXPIRY, RUNNING),
+    (b.canceled(), [*WAITING, *RUNNING]),
+    (b.requeued(), DEAD),
+    (b.erased(errors=(3, 5)), DEAD[:1]),
+    (b.erased(), DEAD[1:]),
+    (b.retired(errors=(3, 5)), DEAD[:1]),
+    (b.key_forgotten(), DEAD),
+]
+"""Events, and pasts that they may come after."""
+
+
+def error_after(cell: str, before: Job | None, past: int, event: Event) -> tuple[ContentRef | None, Lapse | None]:
+    """A job's error, stored or following from a lease, as a cell says it; `past` counts the events before."""
+    error = getattr(event, "error", None)
+    workers = None if error is None else ContentRef(past + 1, error.size)
+    lapse = None if before is None or before.lease is None else Lapse(before.lease.worker, before.lease.expires_at)
+    return {
+        "": lambda: (before.error, before.lapse),
+        "null": lambda: (None, None),
+        "`lease_expired`": lambda: (None, lapse),
+        "the worker's": lambda: (workers, None),
+        "the worker's, or `lease_expired`": lambda: (None, lapse) if workers is None else (workers, None),
+        "null if erased": lambda: (None, before.lapse),
+    }[cell]()
+
+
+def test_every_event_is_in_the_table_of_effects():
+    """The document's rows are the events there are, and each is tried here."""
+    assert set(EFFECTS) == set(EVENT_TYPES) == {event.type for event, _ in HAPPENINGS}
+
+
+@pytest.mark.parametrize(
+    ("event", "past"),
+    [(event, past) for event, pasts in HAPPENINGS for past in pasts],
+    ids=lambda value: getattr(value, "type", ""),
+)
+def test_an_event_leaves_the_error_that_the_document_says(event, past):
+    """The last thing that went wrong stays until something else does, or it is erased; state and counts likewise."""
+    before, after = given(*past).job, given(*past, event).job
+    state, attempts, _, lease, token, error, _ = EFFECTS[event.type]
+    assert (after.error, after.lapse) == error_after(error, before, len(past), event)
+    assert after.state == (state or before.state)
+    counts = [(0, 0) if before is None else (before.attempts, before.lease_token), (after.attempts, after.lease_token)]
+    for cell, was, met in zip((attempts, token), *counts, strict=True):
+        assert met == {"": was, "0": 0, "+1": was + 1, "−1": was - 1}[cell]
+    assert (after.lease is None) == (lease == "none" or (not lease and before.lease is None))
