@@ -34,9 +34,11 @@ test: $(DEV) ## Run the whole test suite; PROCESSES=0 in one process, for a debu
 
 deep: export EVENTJOBS_PROFILE := deep
 deep: $(DEV) ## Try hardest to break every guarantee, for hours: the model, all tests in the profile deep, many seeds
-	$(PYTHON) specs/model/run.py
-	$(PYTEST) $(PYTEST_ARGS)
-	$(BIN)/python -m eventjobs.testing.simulation --seeds $(DEEP_SEEDS) --first $(FIRST)
+	@failed=; \
+	$(PYTHON) specs/model/run.py || failed="$$failed model"; \
+	$(PYTEST) $(PYTEST_ARGS) || failed="$$failed tests"; \
+	$(BIN)/python -m eventjobs.testing.simulation --seeds $(DEEP_SEEDS) --first $(FIRST) || failed="$$failed simulation"; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 lint: $(DEV) ## Check the code's form
 	$(BIN)/python -m ruff check .

@@ -67,8 +67,11 @@ class Checker:
 
 
 def run(folder: Path, *command: str) -> str:
-    """What the command says. A command that fails ends the run."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    """What the command says. A command that fails, or takes longer than SECONDS_MAX, ends the run."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"{' '.join(command)} did not end within {SECONDS_MAX} s: this proves nothing") from None
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
