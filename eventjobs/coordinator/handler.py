@@ -62,7 +62,7 @@ class Handler:
             if isinstance(decision, Rejection):
                 return BatchRejected(index, attrs.evolve(decision, job=None) if key in keyed else decision)
             if not decision:
-                plan.append((command, None, holder.job))
+                plan.append((command, None, None if key in keyed else holder.job))
                 continue
             if room is None:
                 room = self._room(self._new_bytes + _size(commands))
@@ -76,9 +76,11 @@ class Handler:
         return [self._enqueued(*step) for step in plan]
 
     def _enqueued(self, command: Enqueue, event: Event | None, held: Job | None) -> Enqueued:
+        """Append the event; without one there is a job already: `held`, or one that this batch has just made. It is
+        only shown, and not asked for as one that is to be changed: whoever has it locked holds nobody up."""
         if event is not None:
             return Enqueued(self._append(None, event, command), True)
-        return Enqueued(self._transaction.kept(held.id), False)
+        return Enqueued(held or self._transaction.key_holder(command.idempotency_key).job, False)
 
     def take_in(self, requests: Sequence[tuple[Asked, Enqueue | NotEnqueued]]) -> list[Settled]:
         """Enqueue each request of the intake on its own, in order; what somebody else has in hand is left out. The
@@ -86,18 +88,16 @@ class Handler:
         settled = []
         for asked, command in requests:
             if self._transaction.still_asked(asked.number):
-                refusal = command if isinstance(command, NotEnqueued) else self._not_enqueued(command)
+                refusal = command if isinstance(command, NotEnqueued) else self._not_enqueued(asked, command)
                 self._transaction.settle_asked(asked.number, refusal)
                 settled.append(Settled(asked, refusal))
         return settled
 
-    def _not_enqueued(self, command: Enqueue) -> NotEnqueued | None:
-        """Enqueue the job, or say why none came of it under this id."""
-        key = command.idempotency_key
-        if self._transaction.kept(command.job_id) is not None and (
-            key is None or self._transaction.key_holder(key) is None
-        ):
-            reason = "there is a job with this id already; its idempotency key was forgotten while the request waited"
+    def _not_enqueued(self, asked: Asked, command: Enqueue) -> NotEnqueued | None:
+        """Enqueue the job, or say why none came of it under this id. The id of a job that was there before is never one
+        for a new job, whatever is left of the old one: versions and tokens would begin again."""
+        if asked.held and not self._holds(command):
+            reason = "the job with this id was let go, or its idempotency key, while the request waited"
             return NotEnqueued("key_forgotten", reason, command.job_id)
         answer = self.enqueue([command])
         if isinstance(answer, BatchRejected):
@@ -107,6 +107,11 @@ class Handler:
         if job.id == command.job_id:
             return None
         return NotEnqueued("same_request", "the same was asked for under this key before: see that job", job.id)
+
+    def _holds(self, command: Enqueue) -> bool:
+        """Whether the command's key still belongs to the job with its id."""
+        holder = self._transaction.key_holder(command.idempotency_key)
+        return holder is not None and holder.job.id == command.job_id
 
     def lease(self, command: Lease, queues: Sequence[str] | None, kinds: Sequence[str] | None, max_jobs: int) -> Leased:
         """Up to `max_jobs` leased jobs, best first; a remembered request gets what it still holds of its grants."""

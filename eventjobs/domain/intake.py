@@ -9,12 +9,14 @@ class Asked(Value):
     """A job that a producer asked for within a transaction of its own, which was committed: a row of the intake.
 
     `number` is its place there: of one transaction they grow, and a transaction that asked after another was committed
-    has the greater ones. `job_id` is the id the producer was given, `text` the JSON object as POST /jobs takes it,
-    `actor` who asked, `time` when (microseconds).
+    has the greater ones. `job_id` is the id the producer was given; `held`: it is that of a job which was in the log by
+    then under the request's idempotency key, so no new job may come under it. `text` is the JSON object as POST /jobs
+    takes it, `actor` who asked, `time` when (microseconds).
     """
 
     number: int
     job_id: str
+    held: bool
     text: bytes
     actor: str
     time: int

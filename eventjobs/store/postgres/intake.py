@@ -9,7 +9,7 @@ from collections.abc import Callable
 from eventjobs.domain.intake import Asked
 
 ASKED = """
-SELECT number, id::text, request::text, payload, actor, asked_at FROM (
+SELECT number, id::text, held, request::text, payload, actor, asked_at FROM (
     SELECT *, row_number() OVER numbers AS place, sum(coalesce(octet_length(payload), 0)) OVER numbers AS total
     FROM (SELECT * FROM eventjobs.intake WHERE number > %s ORDER BY number LIMIT %s) AS first
     WINDOW numbers AS (ORDER BY number)
@@ -69,8 +69,8 @@ def read_asked(fetch: Fetch, low: Low, limit: int, size: int) -> list[Asked]:
     after = low.number
     ((oldest, first_to_come),) = fetch(SNAPSHOT, ())
     found = [
-        Asked(number, job_id, _request(request, payload), actor, time)
-        for number, job_id, request, payload, actor, time in fetch(ASKED, (after, limit, size))
+        Asked(number, job_id, held, _request(request, payload), actor, time)
+        for number, job_id, held, request, payload, actor, time in fetch(ASKED, (after, limit, size))
     ]
     low.saw(after, [asked.number for asked in found], oldest, first_to_come)
     return found

@@ -32,6 +32,7 @@ TABLES = """
 CREATE TABLE eventjobs.intake (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id uuid NOT NULL,
+    held boolean NOT NULL,
     key bytea UNIQUE,
     request jsonb NOT NULL,
     payload bytea,
@@ -133,22 +134,25 @@ CREATE OR REPLACE FUNCTION eventjobs.ask(
     new_id uuid, digest bytea, request jsonb, payload bytea, actor text
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    held uuid;
+    holder uuid;
     mine bigint;
     earlier record;
 BEGIN
     PERFORM pg_current_xact_id();  -- before a number is drawn: coordinators rely on it, see intake.py
     LOOP
-        held := CASE WHEN digest IS NOT NULL THEN eventjobs.held_key(digest) END;
-        INSERT INTO eventjobs.intake AS i (id, key, request, payload, actor, asked_at)
-        VALUES (coalesce(held, new_id), digest, ask.request, ask.payload, ask.actor, eventjobs.clock())
-        ON CONFLICT (key) DO NOTHING RETURNING i.number INTO mine;
+        holder := CASE WHEN digest IS NOT NULL THEN eventjobs.held_key(digest) END;
+        INSERT INTO eventjobs.intake AS i (id, held, key, request, payload, actor, asked_at)
+        VALUES (
+            coalesce(holder, new_id), holder IS NOT NULL, CASE WHEN holder IS NULL THEN digest END,
+            ask.request, ask.payload, ask.actor, eventjobs.clock()
+        ) ON CONFLICT (key) DO NOTHING RETURNING i.number INTO mine;
         IF mine IS NOT NULL THEN
-            IF digest IS NOT NULL AND held IS NULL THEN
-                held := eventjobs.held_key(digest);
-                UPDATE eventjobs.intake AS i SET id = held WHERE i.number = mine AND held IS NOT NULL;
+            IF digest IS NOT NULL AND holder IS NULL THEN
+                holder := eventjobs.held_key(digest);
+                UPDATE eventjobs.intake AS i SET id = holder, held = true, key = NULL
+                WHERE i.number = mine AND holder IS NOT NULL;
             END IF;
-            RETURN coalesce(held, new_id);
+            RETURN coalesce(holder, new_id);
         END IF;
         SELECT i.id, i.request, i.payload INTO earlier FROM eventjobs.intake i WHERE i.key = digest;
         IF FOUND AND earlier.request = ask.request AND eventjobs.same_payload(earlier.payload, ask.payload) THEN

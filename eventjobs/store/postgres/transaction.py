@@ -131,6 +131,15 @@ class PostgresTransaction(Appending, PostgresReader):
 
     # Reading for decisions ------------------------------------------------------------------------------------
 
+    def job(self, job_id: str) -> Job | None:
+        """Not locked, for it is only looked at: under the append lock nobody else can change it."""
+        if job_id in self._jobs:
+            job = self._jobs[job_id]
+        else:
+            found = self._look_up("SELECT value FROM eventjobs.jobs WHERE id = %s::uuid", (job_id,))
+            job = sound_job(found[0][0]) if found else None
+        return None if job is None or job.retired else job
+
     def kept(self, job_id: str) -> Job | None:
         """Locked; a job that another transaction holds is not waited for, but makes this one be tried again."""
         if job_id in self._jobs:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
+from itertools import takewhile
 from random import Random
 
 import psycopg
@@ -14,8 +14,8 @@ from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.store.contract import Corrupt
 from eventjobs.store.postgres.connection import Session
 from eventjobs.store.postgres.intake import ALL_SECONDS
+from eventjobs.store.postgres.listener import CHANNEL
 from eventjobs.testing import builders as b
-from eventjobs.testing.processes import wait_for
 
 ENQUEUE = "SELECT eventjobs.enqueue(%s, %s, idempotency_key => %s)"
 
@@ -96,144 +96,6 @@ def test_jobs_come_in_the_order_in_which_they_were_asked_for(instance, connect, 
     assert [kind for kind in taken if kind.startswith("long")] == kinds
     assert [kind for kind in taken if kind.startswith("quick")] == [f"quick-{number}" for number in range(7)]
     assert taken[-1] == "late"
-
-
-# Keys -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_key_means_one_job_and_its_id(instance, producer, foreign, sound):
-    """Asked again in the same transaction, while the request waits, and when its job is in the log: the same id."""
-    first = ask(producer, payload="[1, 2]", key="order-1")
-    assert ask(producer, payload="[1,2]", key="order-1") == first
-    producer.commit()
-    assert ask(producer, payload="[1,2]", key="order-1") == first
-    producer.commit()
-    instance.take_in()
-    assert ask(producer, payload="[ 1,2]", key="order-1") == first
-    producer.commit()
-    assert len(instance.take_in()) == 1
-    assert len(sound(instance.engine)) == 1 and refused(foreign) == []
-
-
-def test_another_request_under_a_key_that_waits_fails_in_the_transaction(producer):
-    """As over HTTP, at once; the message has the code, and the detail the id of the other."""
-    first = ask(producer, payload="1", key="order-1")
-    producer.commit()
-    with pytest.raises(psycopg.errors.UniqueViolation, match="idempotency_key_reused") as failure:
-        ask(producer, payload="2", key="order-1")
-    assert first in failure.value.diag.message_detail
-
-
-def test_another_request_under_a_key_of_the_log_is_refused_when_it_is_taken_in(instance, producer, foreign, sound):
-    """The producer was given the id of the key's job; the refusal is kept with what was asked for, and seen."""
-    first = ask(producer, payload="1", key="order-1")
-    producer.commit()
-    instance.take_in()
-    assert ask(producer, "other", payload="2", key="order-1") == first
-    after = ask(producer, "after")
-    producer.commit()
-    assert [each.asked.job_id for each in instance.take_in()] == [first, after]
-    ((code, told, job_id, reason),) = refused(foreign)
-    assert (code, told, job_id) == ("idempotency_key_reused", first, first) and "differently" in reason
-    kept = foreign.execute("SELECT request ->> 'kind', payload, actor FROM eventjobs.not_enqueued").fetchone()
-    assert kept == ("other", b"2", "postgres")
-    assert [record.job_id for record in sound(instance.engine)] == [first, after]
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_key_that_came_in_over_http_meanwhile_is_told(instance, producer, foreign, sound, same):
-    """The job stays that of the first to reach the log; what the producer's id stands for is written down."""
-    told = ask(producer, key="order-1", kind="email")
-    producer.commit()
-    instance.enqueue(b.enqueue(idempotency_key="order-1", payload=None, **({} if same else {"priority": 5})))
-    instance.take_in()
-    ((code, request, job_id, _),) = refused(foreign)
-    assert code == ("same_request" if same else "idempotency_key_reused")
-    assert (request, job_id) == (told, b.JOB_ID) and len(sound(instance.engine)) == 1
-
-
-@pytest.mark.parametrize("ends", ["commit", "rollback"])
-def test_two_transactions_with_one_key_are_one_job(instance, connect, foreign, sound, ends):
-    """The second waits for the first, as at any unique key, and is given its id if it was committed, else its own."""
-    first, second = connect(), connect()
-    told, answers = ask(first, key="order-1"), []
-    thread = threading.Thread(target=lambda: answers.append(ask(second, key="order-1")))
-    thread.start()
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    wait_for(lambda: foreign.execute(waits).fetchone() == (1,), "the second to wait")
-    getattr(first, ends)()
-    thread.join()
-    second.commit()
-    assert (answers == [told]) is (ends == "commit")
-    instance.take_in()
-    assert [record.job_id for record in sound(instance.engine)] == answers
-
-
-def test_a_request_that_is_taken_in_while_its_key_is_asked_for(instance, connect, foreign, sound):
-    """A producer that comes upon a request just being taken in waits for that commit, and is given the job's id."""
-    first, second = connect(), connect()
-    told, answers = ask(first, key="order-1"), []
-    first.commit()
-    requests = instance.asked()
-
-    def ask_meanwhile(handler):
-        settled = handler.take_in(requests)
-        instance.engine._open.write()
-        thread.start()
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        wait_for(lambda: foreign.execute(waits).fetchone() == (1,), "the second to wait")
-        return settled
-
-    thread = threading.Thread(target=lambda: answers.append(ask(second, key="order-1")))
-    instance.take_in_with(requests, ask_meanwhile)
-    thread.join()
-    second.commit()
-    assert answers == [told]
-    instance.take_in()
-    assert len(sound(instance.engine)) == 1 and refused(foreign) == []
-
-
-def test_a_snapshot_that_is_too_old_for_the_key_is_told_so(instance, connect, sound):
-    """With REPEATABLE READ a key that was asked for since is no silent second job: the database asks to try again."""
-    first, second = connect(), connect()
-    second.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    second.execute("SELECT 1")
-    ask(first, key="order-1")
-    first.commit()
-    with pytest.raises(psycopg.errors.SerializationFailure):
-        ask(second, key="order-1")
-    second.rollback()
-    instance.take_in()
-    assert len(sound(instance.engine)) == 1
-
-
-def test_serializable_producers_do_not_meet(instance, connect, sound):
-    """Two that ask at the same time, under keys or without, are no conflict to the database."""
-    producers = [connect(), connect()]
-    for number, each in enumerate(producers):
-        each.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
-        ask(each, key=f"order-{number}")
-        ask(each)
-    for each in producers:
-        ask(each, "again")
-        each.commit()
-    assert len(instance.take_in()) == 6 and len(sound(instance.engine)) == 6
-
-
-def test_a_key_that_is_forgotten_while_its_request_waits(instance, producer, foreign, sound):
-    """The id is that of a job that is over: no second one comes under it, and the refusal says why."""
-    first = ask(producer, key="order-1")
-    producer.commit()
-    instance.take_in()
-    (job,) = instance.lease(1)
-    instance.complete([job])
-    assert ask(producer, key="order-1") == first
-    producer.commit()
-    instance.execute(b.forget_key(first))
-    instance.take_in()
-    ((code, told, job_id, _),) = refused(foreign)
-    assert (code, told, job_id) == ("key_forgotten", first, first)
-    sound(instance.engine)
 
 
 # Many, and faults -------------------------------------------------------------------------------------------------
@@ -369,6 +231,24 @@ def test_a_job_that_somebody_has_locked_is_not_waited_for(instance, producer, co
     producer.commit()
     assert [each.asked.job_id for each in instance.take_in()] == [first, other]
     assert len(sound(instance.engine)) == 2 and refused(foreign) == [] and instance.broken_off == 0
+
+
+def test_a_commit_is_told_of_at_once_unless_that_is_not_wanted(producer, foreign):
+    """A notification of the producer's own transaction comes with its commit; `wake => false` sends none."""
+    foreign.execute(f"LISTEN {CHANNEL}")
+
+    def told() -> int:
+        foreign.execute("SELECT pg_notify(%s, 'end')", (CHANNEL,))
+        payloads = (notice.payload for notice in foreign.notifies(timeout=10))
+        return len(list(takewhile(lambda payload: payload != "end", payloads)))
+
+    producer.execute("SELECT eventjobs.enqueue('k', wake => false)")
+    producer.commit()
+    assert told() == 0
+    ask(producer)
+    assert told() == 0
+    producer.commit()
+    assert told() == 1
 
 
 def test_one_large_transaction_is_taken_in_by_steps_of_bounded_size(instance, producer, sound):

@@ -16,7 +16,7 @@ from eventjobs.store.postgres import schema
 from eventjobs.testing import builders as b
 
 VERSION = 2
-FUNCTIONS_DIGEST = "1394bcf63c2b484e7b3c6b915025d322f98efcd64a2430faf5a9975a801cba73"
+FUNCTIONS_DIGEST = "25df9d6d01484278cd4c56ea97c65c2b58f939f77309b75195aebec6f82b5437"
 
 
 def ask(connection, key=None) -> str:

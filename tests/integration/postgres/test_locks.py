@@ -116,6 +116,21 @@ def test_rows_locked_in_the_wrong_order_cost_an_attempt(make_instance, foreign, 
     assert [record.event.type for record in sound(instance.engine)] == ["job_enqueued"] * 2 + ["job_canceled"] * 2
 
 
+def test_a_locked_job_that_is_only_shown_holds_nobody_up(instance, foreign, connect, sound):
+    """A repeat of its idempotency key, or of the lease request that it was given to, is answered without its lock, and
+    so is what else is in the same commit."""
+    keyed = b.enqueue(idempotency_key="order-1")
+    (first,) = instance.enqueue(keyed)
+    (leased,) = instance.lease(1, b.lease(request_id="r"))
+    connect().execute("SELECT * FROM eventjobs.jobs FOR UPDATE")
+    repeat, other = (b.enqueue(b.an_id(number), idempotency_key=key) for number, key in ((2, "order-1"), (3, None)))
+    foreign.execute("SET lock_timeout = '1s'")
+    again, new = instance.enqueue(repeat, other)
+    assert (again.job.id, again.created, new.created) == (first.job.id, False, True)
+    assert [job.id for job in instance.lease(1, b.lease(request_id="r"), queues=["nothing"])] == [leased.id]
+    assert instance.broken_off == 0 and len(sound(instance.engine)) == 3
+
+
 HOSTILE = {
     "lock_timeout": "10ms",
     "statement_timeout": "200ms",

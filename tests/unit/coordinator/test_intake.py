@@ -14,7 +14,7 @@ from eventjobs.testing import builders as b
 
 
 def asked(number: int) -> Asked:
-    return Asked(number, b.an_id(number), b'{"kind":"k"}', "shop", number)
+    return Asked(number, b.an_id(number), False, b'{"kind":"k"}', "shop", number)
 
 
 class Store:
