@@ -109,7 +109,7 @@ def test_refusals_are_one_line_and_exit_with_one(run: Run) -> None:
         (["enqueue", "no spaces"], b"invalid_request: kind: "),
         (["enqueue", "email", "--run-at", "tomorrow"], b"invalid_request: run_at: "),
         (["show", ABSENT], b"job_not_found: "),
-        (["show", "../stats"], b"job_not_found: "),
+        (["show", "../stats"], b"'../stats' is no job id"),
         (["jobs", "--cursor", "x"], b"invalid_request: cursor: "),
     ):
         shown = run(*arguments, code=exits.REFUSED).stderr_bytes
