@@ -28,7 +28,9 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 CONFIGURATION, HTTP = DOCS / "configuration.md", DOCS / "http.md"
 PAGES = ("archive", "audit", "backup", "commands", "export", "history", "retention")
-STEPS_AT_LEAST = {README: 4, HTTP: 6, DOCS / "programs.md": 9} | {DOCS / f"{page}.md": 10 for page in PAGES}
+STEPS_AT_LEAST = {README: 4, HTTP: 6, DOCS / "programs.md": 9, DOCS / "scale.md": 3} | {
+    DOCS / f"{page}.md": 10 for page in PAGES
+}
 """How many commands a document has at least: none of them is passed over."""
 ON_A_DATABASE = ROOT / "docs" / "transactional-enqueue.md"
 PORT = "8484"
