@@ -40,7 +40,8 @@ def intake(store: Database, limit: int, as_json: bool) -> None:
     """Show how many requests of producers' transactions wait to be enqueued, and those that were refused.
 
     They were put in by eventjobs.enqueue, and are enqueued by any coordinator, within a second as a rule. One that
-    cannot be enqueued is kept with the reason until somebody deletes it from the table eventjobs.not_enqueued.
+    cannot be enqueued is kept with the reason for 30 days, or until somebody deletes it from the table
+    eventjobs.not_enqueued.
     """
     try:
         with store.outside() as found:

@@ -1,4 +1,5 @@
-"""What one coordinator at a time clears up: deltas of counters, lease requests of yesterday, lanes where nothing waits.
+"""What one coordinator at a time clears up: deltas of counters, lease requests of yesterday, lanes where nothing waits,
+and refused requests of the intake of a month ago.
 
 Clearing up changes no answer of the store.
 """
@@ -20,6 +21,9 @@ LANES_KEPT = 1_000
 LANES_PRUNED = 1_000
 PRUNING_MILLISECONDS = 1_000
 """How long a look for what waits in a lane may take: dead entries may lie in its way."""
+REFUSALS_KEPT = 30 * 24 * 3_600 * 1_000_000
+"""How long, in microseconds, a request of the intake that was refused is kept."""
+REFUSALS_LOOKED_AT = 1_000
 
 KEEPER = f"SELECT pg_try_advisory_xact_lock({LOCK_SPACE}, {KEEPER_LOCK})"
 FOLD = """
@@ -33,6 +37,12 @@ ON CONFLICT (name, key) DO UPDATE SET value = kept.value + excluded.value
 FORGET = """
 DELETE FROM eventjobs.lease_requests WHERE digest = ANY (ARRAY(
     SELECT digest FROM eventjobs.lease_requests WHERE time <= eventjobs.clock() - %s ORDER BY time LIMIT %s
+))
+"""
+FORGET_REFUSALS = """
+DELETE FROM eventjobs.not_enqueued WHERE number = ANY (ARRAY(
+    SELECT number FROM (SELECT number, decided_at FROM eventjobs.not_enqueued ORDER BY number LIMIT %s) AS first
+    WHERE decided_at <= eventjobs.clock() - %s
 ))
 """
 NOTHING_WAITS = (
@@ -56,6 +66,8 @@ def clear_up(session: Session) -> None:
     *_, ((lanes,),) = session.run([(FOLD, (FOLDED_ROWS,)), forget, ("COMMIT", ()), (LANES, ())])
     if lanes > LANES_KEPT:
         _prune_lanes(session)
+    refusals = (FORGET_REFUSALS, (REFUSALS_LOOKED_AT, REFUSALS_KEPT))
+    session.run([(BEGIN, ()), (SETTINGS, ()), (BRIEF, ()), refusals, ("COMMIT", ())])
 
 
 def _prune_lanes(session: Session) -> None:

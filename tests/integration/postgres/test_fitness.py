@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -73,3 +75,29 @@ def test_a_schema_of_somebody_else_is_not_taken_over(foreign, url, role, make_in
         open_engine(as_role, READ_MODELS)
     foreign.execute(f'GRANT "{owner}" TO {role}')
     open_engine(as_role, READ_MODELS).close()
+
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "postgres.md"
+
+
+def test_advisory_locks_can_be_taken_from_everybody_else(foreign, url, role):
+    """As the page about databases says: then nobody else can hold coordinators up, and they go on."""
+    as_role = psycopg.conninfo.make_conninfo(url, user=role)
+    (text,) = re.findall(r"```sql\n(DO .*?)```", DOCUMENT.read_text(), re.DOTALL)
+    foreign.execute(text.replace("TO jobs;", f"TO {role};"))
+    stranger = f"{role}_stranger"
+    foreign.execute(f"CREATE ROLE {stranger} LOGIN")
+    try:
+        with psycopg.connect(url, user=stranger, autocommit=True) as connection:
+            for lock in ("pg_advisory_lock", "pg_try_advisory_xact_lock_shared"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f"SELECT {lock}(1163283010, 1)")
+        engine = open_engine(as_role, READ_MODELS)
+        engine.begin()
+        engine.abort()
+        engine.maintain()
+        assert engine.pulse().size == 0
+        engine.close()
+    finally:
+        foreign.execute(f"DROP ROLE {stranger}")
+        foreign.execute("DROP SCHEMA IF EXISTS eventjobs CASCADE")

@@ -291,6 +291,19 @@ def test_what_was_taken_in_is_not_walked_over_again(instance, connect, foreign):
     foreign.execute("ROLLBACK")
 
 
+def test_what_was_refused_is_kept_for_a_month(instance, foreign):
+    """The keeper deletes what is older, and nothing else."""
+    day = 24 * 3_600 * 1_000_000
+    for number, days in enumerate((31, 29, 31), 1):
+        foreign.execute(
+            "INSERT INTO eventjobs.not_enqueued (number, id, code, reason, request, actor, asked_at, decided_at) "
+            "VALUES (%s, gen_random_uuid(), 'failed', 'r', '{}', 'a', 0, eventjobs.clock() - %s)",
+            (number, days * day),
+        )
+    instance.engine.maintain()
+    assert foreign.execute("SELECT number FROM eventjobs.not_enqueued").fetchall() == [(2,)]
+
+
 def test_pulses_alone_walk_over_what_is_dead_once_a_minute(instance, connect, monkeypatch):
     """A coordinator at which nothing arrives looks from the beginning now and then, and not with each pulse after."""
     quick = connect()
