@@ -43,8 +43,9 @@ def checkpoints(origin: str | None, key_file: Path | None) -> Checkpoints:
         raise Refused(str(error)) from error
 
 
-def kept_head(file: Path, public_key: Path | None = None) -> Checkpoint:
-    """The head that was kept in a file. Raises Refused when it is none, or not signed by the key that is given."""
+def kept_head(file: Path, public_key: Path | None = None, origin: str | None = None) -> Checkpoint:
+    """The head that was kept in a file. Raises Refused when it is none, not signed by the key that is given, or not of
+    the log that has this name."""
     note = _text(file)
     try:
         checkpoint = parse_checkpoint(note)
@@ -55,6 +56,8 @@ def kept_head(file: Path, public_key: Path | None = None) -> Checkpoint:
         raise Refused(str(error)) from error
     if not signed:
         raise Refused(f"{file}: the head is not signed by the key in {public_key}, or was changed since")
+    if origin not in (None, checkpoint.origin):
+        raise Refused(f"{file}: the head is of a log named {checkpoint.origin}, not {origin}")
     return checkpoint
 
 

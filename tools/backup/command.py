@@ -26,7 +26,7 @@ from eventjobs.tools.backup.copying import copy_directory, copy_from_coordinator
 from eventjobs.tools.backup.restore import Restored, restore
 from eventjobs.tools.backup.verified import Damaged, Whole, verified
 from eventjobs.tools.newfile import new_file
-from eventjobs.tools.points import POINT
+from eventjobs.tools.points import POINT, NoSuchPoint
 from eventjobs.tools.verify.report import counted, path_text
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -104,7 +104,8 @@ def restore_command(
     anew from them; nothing of what came later is there. What was erased later does not come back: new records say so,
     and such a job that had not ended at that point is canceled.
 
-    The exit code is 0 when it is done, 1 when the backup is damaged, and 2 when it could not be done.
+    The exit code is 0 when it is done, 1 when the backup is damaged or has no such point, and 2 when it could
+    not be done.
     """
     begun = time.monotonic()
     with _failures_told(), progress_bars() as progress:
@@ -119,7 +120,7 @@ def _failures_told() -> Iterator[None]:
     """What stands in the way, as an exit code and a line."""
     try:
         yield
-    except (Damaged, Corrupt) as error:
+    except (Damaged, Corrupt, NoSuchPoint) as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error

@@ -23,7 +23,7 @@ from eventjobs.domain.points import Point
 from eventjobs.projections.stats import Stats
 from eventjobs.store.contract import Corrupt, StoreError
 from eventjobs.store.lmdb.scratch import Scratch
-from eventjobs.tools.points import POINT, position_in
+from eventjobs.tools.points import POINT, NoSuchPoint, position_in
 from eventjobs.tools.replay import render
 from eventjobs.tools.replay.fold import Fold, job_at
 from eventjobs.tools.replay.statistics_at import numbers_at, numbers_folded
@@ -77,7 +77,7 @@ def _told() -> Iterator[None]:
     """Damage and what cannot be read, as the command's own errors."""
     try:
         yield
-    except Corrupt as error:
+    except (Corrupt, NoSuchPoint) as error:
         raise exits.Refused(str(error)) from error
     except StoreError as error:
         raise exits.CannotCheck(str(error)) from error

@@ -15,6 +15,7 @@ from eventjobs.cli.progress import progress_bars
 from eventjobs.cli.signing import FILE, kept_head
 from eventjobs.cli.sources import store_options
 from eventjobs.cli.stores import Database
+from eventjobs.store.checkpoint import ORIGIN_DEFAULT
 from eventjobs.store.contract import StoreError
 from eventjobs.tools.verify.database import verify_database
 from eventjobs.tools.verify.isolated import Document, Failed, verify_isolated
@@ -33,11 +34,12 @@ EXIT_CODES = {Outcome.SOUND: exits.DONE, Outcome.DAMAGED: exits.REFUSED, Outcome
 )
 @click.option("--from-head", type=FILE, metavar="FILE", help="Show that the log begins with the one of this head.")
 @click.option("--public-key", type=FILE, metavar="FILE", help="The key that the head must be signed with.")
+@click.option("--origin", metavar="NAME", help="The name of the log that the head must have.")
 @click.option("--quick", is_flag=True, help="Look at the records' checksums and the tree over them alone.")
 @options.json_option
 def verify(
-    what: Path | Database | None, place: Path | Database, from_head: Path | None, public_key: Path | None, quick: bool,
-    as_json: bool,
+    what: Path | Database | None, place: Path | Database, from_head: Path | None, public_key: Path | None,
+    origin: str | None, quick: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Check that nothing in a store was altered, lost or cut off.
 
@@ -52,13 +54,13 @@ def verify(
 
     The exit code is 0 when all is sound, 1 when something is damaged, and 2 when not all of it could be looked at.
     """
-    if public_key is not None and from_head is None:
-        raise click.UsageError("--public-key goes with --from-head")
+    if from_head is None and (public_key is not None or origin is not None):
+        raise click.UsageError("--public-key goes with --from-head, and so does --origin")
     if what is not None and (options.given("data") or options.given("store")):
         raise click.UsageError("give either WHAT, or --data or --store")
     place = place if what is None else what
     try:
-        kept = None if from_head is None else kept_head(from_head, public_key)
+        kept = None if from_head is None else kept_head(from_head, public_key, origin)
         with progress_bars() as progress:
             head = None if kept is None else kept.head
             if isinstance(place, Database):
@@ -69,6 +71,8 @@ def verify(
         raise exits.CannotCheck(error.message) from error
     except (StoreError, Failed) as error:
         raise exits.CannotCheck(str(error)) from error
+    if kept is not None and origin is None and kept.origin != ORIGIN_DEFAULT:
+        document["said"].append(f"The head that was kept is of a log named {kept.origin}.")
     if as_json:
         output.print_json(orjson.dumps(document))
     else:

@@ -13,7 +13,9 @@ from eventjobs.tools.transfer.export import export
 from eventjobs.tools.verify.export import verify_export
 from eventjobs.tools.verify.report import Report, counted
 
-NOT_LOOKED_AT = "Not looked at: job rows, indexes and read models. Lines are those of an export of the database."
+UNREADABLE = "Size and root are those that the head in the database says. What else the log has was not looked at."
+NOT_COMPARED = "Not looked at: job rows, indexes and read models."
+NOT_LOOKED_AT = f"{NOT_COMPARED} Lines are those of an export of the database."
 
 
 def verify_database(database: Database, kept_head: Head | None, quick: bool, progress: Tell) -> Report:
@@ -27,9 +29,12 @@ def verify_database(database: Database, kept_head: Head | None, quick: bool, pro
     with tempfile.TemporaryFile(prefix="eventjobs-verify-") as stream:
         try:
             with open_source(database) as source:
+                head = source.head()
+                report.size, report.root = head.size, head.root_text()
                 exported = export(source, ORIGIN_DEFAULT, stream, progress)
         except Corrupt as error:
             reading.fault("unreadable", str(error))
+            report.said += [UNREADABLE, NOT_COMPARED]
             return report
         except OSError as error:
             text = f"no export can be made to be verified: {error.strerror}; TMPDIR names another place"

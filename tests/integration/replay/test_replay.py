@@ -201,7 +201,7 @@ def test_a_time_after_the_last_record_is_its_end(past):
     first = past.states[1][0]
     assert orjson.loads(run("replay", "--data", past.directory, "--at", time_text(first), "--json").stdout)["position"]
     for time in (first - 1, b.at(10**9)):
-        run("replay", "--data", past.directory, "--at", time_text(time), code=exits.USAGE)
+        run("replay", "--data", past.directory, "--at", time_text(time), code=exits.REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_points_that_there_are_not(past, tmp_path, monkeypatch, command):
         ("2199-01-01T00:00:00Z", "the point must not be later than now, 20"),
         ("1999-01-01T00:00:00Z", f"the point must not be earlier than {time_text(past.states[1][0])}: the log begins"),
     ):
-        assert reason in run(*command, at, code=exits.USAGE).stderr
+        assert reason in run(*command, at, code=exits.REFUSED).stderr
     for at in ("0", "noon", "2026-02-30T00:00:00Z"):
         run(*command, at, code=exits.USAGE)
     assert not list(tmp_path.iterdir())

@@ -222,7 +222,9 @@ def test_a_database_is_verified(lived, exported, postgres_url, tmp_path):
             connection.execute("CREATE TABLE kept_log AS SELECT * FROM eventjobs.log")
             connection.execute("CREATE TABLE kept_contents AS SELECT * FROM eventjobs.contents")
             connection.execute(statement)
-        assert words in run("verify", postgres_url, code=exits.REFUSED).output
+        told = run("verify", postgres_url, code=exits.REFUSED).output
+        assert words in told
+        assert f"\ndamaged: {report['size']:,} records, root {report['root']}" in told
         with psycopg.connect(postgres_url) as connection:
             for table in ("log", "contents"):
                 connection.execute(f"DELETE FROM eventjobs.{table}")

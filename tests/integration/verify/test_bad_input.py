@@ -249,6 +249,18 @@ def test_signed_heads(store, tmp_path):
     assert "goes with --from-head" in run("verify", store.directory, "--public-key", public, code=2).stderr
 
 
+def test_the_name_in_a_head(store, tmp_path):
+    """It is said, if it is one; and a head of another name than is asked for is not taken, however right its root."""
+    kept = tmp_path / "head"
+    arguments = ("verify", store.directory, "--quick", "--from-head", kept)
+    for name, told in (("prod", True), ("eventjobs", False)):
+        kept.write_text(Checkpoint(name, store.head()).text())
+        assert (f"is of a log named {name}." in run(*arguments, code=0).stdout) is told
+        assert run(*arguments, "--origin", name, code=0)
+        assert f"of a log named {name}, not other" in run(*arguments, "--origin", "other", code=2).stderr
+    assert "--origin" in run("verify", store.directory, "--origin", "prod", code=2).stderr
+
+
 def test_beside_a_running_coordinator(tmp_path):
     """The store is copied and verified; the coordinator goes on, and only LMDB's table of readers was touched."""
     with CoordinatorProcess(tmp_path) as coordinator:
