@@ -25,6 +25,8 @@ from eventjobs.tools.verify.report import Check
 from eventjobs.tools.verify.tables import FoldedTables
 from eventjobs.tools.verify.walk import Block
 
+GONE = "gone"
+"""The scratch store's table of jobs that have no row any more: an id that was used once must not begin again."""
 JOBS_IN_MEMORY_MAX = 30_000
 """Jobs that changed lately; the others are in the scratch store."""
 
@@ -44,8 +46,8 @@ class Fold:
         self.tables = FoldedTables(self.projections, scratch)
         self._jobs: dict[str, Job] = {}
         self._gone: set[str] = set()
-        """Jobs whose rows went lately; of earlier ones there is no row in the scratch store either."""
-        self._spilled = False
+        """Jobs whose rows went lately; earlier ones are in the scratch store, under GONE."""
+        self._spilled = self._went = False
         self.records = self.unread = self.last_time = 0
         self.followed = 0
         """Jobs of which every record so far could be followed."""
@@ -79,6 +81,8 @@ class Fold:
                 holder = self._key_holder(event) if type(event) is JobEnqueued else None
                 errors = attempt_errors(self.tables, job_id) if type(event) in ERASING else ()
                 fault = fault_of(before, record, holder, errors)
+                if before is None and fault is None:
+                    fault = self._fault_of_beginning(job_id)
                 after = evolve(before, record)
                 take(before, record, after)
             except (OutOfBounds, *IMPOSSIBLE) as error:
@@ -149,6 +153,13 @@ class Fold:
             del self._jobs[job.id]
             self._gone.add(job.id)
 
+    def _fault_of_beginning(self, job_id: str) -> str | None:
+        """Why there may be no new job with this id, if there was one before of which nothing is left."""
+        if job_id not in self._gone and not (self._went and self._scratch.get(GONE, _job_key(job_id)) is not None):
+            return None
+        self._gone.discard(job_id)
+        return "there was a job with this id before, which was retired: no id begins again"
+
     def _recall(self, job_id: str) -> Job | None:
         if job_id in self._gone:
             return None
@@ -157,7 +168,10 @@ class Fold:
 
     def _spill(self) -> None:
         rows = sorted((_job_key(job_id), encode_job(job)) for job_id, job in self._jobs.items())
-        self._scratch.write(JOBS.name, rows, sorted(_job_key(job_id) for job_id in self._gone))
+        gone = sorted(_job_key(job_id) for job_id in self._gone)
+        self._scratch.write(JOBS.name, rows, gone)
+        self._scratch.write(GONE, [(key, b"") for key in gone])
+        self._went = self._went or bool(gone)
         self._jobs.clear()
         self._gone.clear()
         self._spilled = True

@@ -17,6 +17,7 @@ from eventjobs.store.lmdb.tables import encode_progress
 from eventjobs.testing import builders as b
 from eventjobs.testing.driver import Driver
 from eventjobs.testing.past import JOBS
+from eventjobs.tools.verify import fold
 from eventjobs.tools.verify.report import Outcome, Report
 
 PROJECTIONS = (*INDEXES, *READ_MODELS)
@@ -368,6 +369,22 @@ def test_a_record_of_an_older_format_has_its_own_form(story, monkeypatch):
         engine.begin().append_text(text, None)
         engine.commit()
     assert story.verify().outcome is Outcome.SOUND
+
+
+@pytest.mark.parametrize(("between", "most"), [(0, 30_000), (300, 30_000), (300, 1)])
+def test_an_id_that_begins_again(story, between, most, monkeypatch):
+    """Its job was retired and its key forgotten, so that nothing is left of it but its records: lately or long ago."""
+    monkeypatch.setattr(fold, "JOBS_IN_MEMORY_MAX", most)
+    now, job_id = b.at(201), b.an_id(SUCCEEDED)
+    with story.engine() as engine:
+        driver = Driver(engine)
+        driver.execute(b.retire(job_id, now=now), b.forget_key(job_id, now=now))
+        driver.execute(*[b.enqueue(b.an_id(100 + number), payload=None, now=now) for number in range(between)])
+    position = story.head().size + 1
+    assert story.verify().outcome is Outcome.SOUND
+    story.append(b.enqueued(payload=None, run_at=now), None, job_id, now)
+    text = only_fault(story.verify(), "events", "event_illegal")
+    assert text.startswith(f"position {position}, job_enqueued of job {job_id}: ") and "no id begins again" in text
 
 
 @pytest.mark.parametrize(
