@@ -38,6 +38,22 @@ def test_two_coordinators_serve_one_queue(pair) -> None:
     assert first.stop() == second.stop() == exits.DONE
 
 
+def test_a_lock_on_the_intake_takes_no_coordinator_down(pair, foreign) -> None:
+    """Looks that met the lock and gave up leave it ready, and jobs are enqueued, leased and completed."""
+    first, second = pair
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'eventjobs.intake'::regclass"
+    with foreign.transaction():
+        foreign.execute("LOCK TABLE eventjobs.intake IN ACCESS EXCLUSIVE MODE")
+        for count in (1, 0, 1, 0):
+            wait_for(lambda count=count: min(foreign.execute(waits).fetchone()[0], 1) == count, "a look to meet it")
+        for each in pair:
+            assert each.ask("/readyz")[0] == 200
+        _, job = first.ask("/jobs", {"kind": "k", "idempotency_key": "a"})
+        _, leased = second.ask("/lease", {"worker": "w", "wait_seconds": 5})
+        token = leased["jobs"][0]["lease_token"]
+        assert second.ask(f"/jobs/{job['id']}/complete", {"token": token})[0] == 200
+
+
 def test_a_long_poll_is_woken_by_the_other_coordinator(pair) -> None:
     """A job that comes in elsewhere is handed out here within a second or so."""
     first, second = pair
