@@ -42,7 +42,7 @@ def stats(as_json: bool, remote: Remote) -> None:
         click.echo()
         print_columns(("waiting", "#jobs", "what the newest of them waits for"), waiting)
     if dead := found["jobs"].get(State.DEAD, 0):
-        click.echo(f"\n{dead:,} dead: `eventjobs dead` lists them, `eventjobs requeue --all` gives them fresh attempts")
+        click.echo(f"\n{dead:,} dead: see `eventjobs dead`; again by `eventjobs requeue --all`")
     click.echo()
     wait, run = _average(found["average_wait_seconds"]), _average(found["average_run_seconds"])
     click.echo(f"average wait {wait}, average run {run}, expired leases {found['lease_expirations']:,}")

@@ -247,7 +247,7 @@ def test_an_empty_log_is_exported_and_replayed(tmp_path):
     run("export", "--data", tmp_path / "data", "--out", tmp_path / "log")
     for place in ("data", "log"):
         assert orjson.loads(run("replay", "--data", tmp_path / place, "--json").stdout)["position"] == 0
-        assert "is empty" in run("replay", "--data", tmp_path / place, "--at", 1, code=exits.USAGE).stderr
+        assert "is empty" in run("replay", "--data", tmp_path / place, "--at", 1, code=exits.REFUSED).stderr
 
 
 def altered(text: bytes, position: int) -> bytes:
