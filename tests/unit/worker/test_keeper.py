@@ -43,6 +43,26 @@ def test_a_job_that_waits_to_be_settled_is_renewed(play):
     play(scene, lease_seconds=30)
 
 
+def test_a_renewal_is_repeated_for_those_that_are_still_held(play):
+    """What was settled while its answer was under way, and was lost, is not asked for again."""
+
+    async def scene(stage):
+        @stage.worker.handler("work")
+        async def work(job):
+            await asyncio.sleep(job.payload)
+
+        short, long = stage.coordinator.add("work", 12), stage.coordinator.add("work", 18)
+        gate = stage.coordinator.gate("renew answered")
+        stage.coordinator.lose["renew"] = 1
+        stage.start()
+        await stage.coordinator.until(lambda: short.state == "succeeded")
+        gate.set()
+        await stage.coordinator.until(lambda: long.state == "succeeded")
+        assert stage.coordinator.batches["renew"] == [2, 1]
+
+    play(scene, lease_seconds=30)
+
+
 def test_a_canceled_job_stops_its_handler(play):
     """A refused renewal cancels the handler; its outcome is not sent, and the slot is free again."""
 
