@@ -42,7 +42,7 @@ def stats(as_json: bool, remote: Remote) -> None:
         click.echo()
         print_columns(("waiting", "#jobs", "what the newest of them waits for"), waiting)
     if dead := found["jobs"].get(State.DEAD, 0):
-        click.echo(f"\n{dead:,} dead: see `eventjobs dead`; again by `eventjobs requeue --all`")
+        click.echo("\n" + _given_up(dead))
     click.echo()
     wait, run = _average(found["average_wait_seconds"]), _average(found["average_run_seconds"])
     click.echo(f"average wait {wait}, average run {run}, expired leases {found['lease_expirations']:,}")
@@ -52,6 +52,10 @@ def stats(as_json: bool, remote: Remote) -> None:
 def _print_counts(word: str, groups: dict[str, dict[str, int]]) -> None:
     rows = ([name, *(f"{counts.get(state, 0):,}" for state in State)] for name, counts in sorted(groups.items()))
     print_columns([word, *(f"#{state}" for state in State)], rows)
+
+
+def _given_up(dead: int) -> str:
+    return f"{dead:,} dead: see `eventjobs dead`; again by `eventjobs requeue --all`"
 
 
 def _average(seconds: float | None) -> str:

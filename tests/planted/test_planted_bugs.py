@@ -55,7 +55,7 @@ class Copy:
         leave_out = shutil.ignore_patterns("__pycache__", "planted")
         for name, place in COPIED.items():
             shutil.copytree(ROOT / name, folder / place, ignore=leave_out)
-        for name in ("tests", "specs", "docs", "examples"):
+        for name in ("tests", "specs", "examples"):
             shutil.copytree(ROOT / name, folder / name, ignore=leave_out)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy2(ROOT / name, folder / name)

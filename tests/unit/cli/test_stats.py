@@ -53,6 +53,12 @@ def test_a_job_that_went_on_meanwhile_is_not_told(state: str | None) -> None:
     assert list(stats._waiting(Coordinator({"a-queued": state}), {"a": {"queued": 1}})) == []
 
 
+def test_what_to_do_about_dead_jobs_is_said_in_a_line_of_a_narrow_terminal() -> None:
+    """With calls that are taken as they stand: a requeue names its jobs, or all."""
+    said = stats._given_up(12_000)
+    assert said.startswith("12,000 dead") and "`eventjobs requeue --all`" in said and len(said) <= 70
+
+
 def test_beyond_a_number_of_kinds_only_their_number_is_told() -> None:
     """A screen is enough to see what is wrong."""
     kinds = {f"k{number}": {"queued": 1} for number in range(stats.SHOWN_MAX + 3)}
