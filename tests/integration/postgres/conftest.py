@@ -19,6 +19,7 @@ from eventjobs.store.contract import LeaseNeed, Needs, TryAgain
 from eventjobs.store.indexes import INDEXES
 from eventjobs.store.merkle import Frontier, leaf_hash
 from eventjobs.store.postgres import PostgresEngine, open_engine
+from eventjobs.store.postgres.connection import Session
 from eventjobs.testing import builders as b
 from eventjobs.testing.folding import Fold
 from eventjobs.testing.postgres import OwnServer, database_of
@@ -226,3 +227,25 @@ def pair(tmp_path: Path, postgres_url: str) -> Iterator[tuple[CoordinatorProcess
         CoordinatorProcess(tmp_path / "second", store=postgres_url) as second,
     ):
         yield first, second
+
+
+@pytest.fixture
+def lossy(monkeypatch):
+    """Breaks the connection at the next commit, after it was done or before; calls with what happens meanwhile."""
+
+    def break_next(done: bool, meanwhile=lambda: None) -> None:
+        run = Session.run
+
+        def broken(session, statements):
+            if statements[-1][0] != "COMMIT":
+                return run(session, statements)
+            monkeypatch.setattr(Session, "run", run)
+            if done:
+                run(session, statements)
+            session.connection.close()
+            meanwhile()
+            raise psycopg.OperationalError("the connection was lost")
+
+        monkeypatch.setattr(Session, "run", broken)
+
+    return break_next

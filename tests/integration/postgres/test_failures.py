@@ -113,28 +113,6 @@ def test_readers_get_a_new_connection(make_instance, terminate):
     assert size_of(engine) == 0 and engine.pulse().size == 0
 
 
-@pytest.fixture
-def lossy(monkeypatch):
-    """Breaks the connection at the next commit, after it was done or before; calls with what happens meanwhile."""
-
-    def break_next(done: bool, meanwhile=lambda: None) -> None:
-        run = Session.run
-
-        def broken(session, statements):
-            if statements[-1][0] != "COMMIT":
-                return run(session, statements)
-            monkeypatch.setattr(Session, "run", run)
-            if done:
-                run(session, statements)
-            session.connection.close()
-            meanwhile()
-            raise psycopg.OperationalError("the connection was lost")
-
-        monkeypatch.setattr(Session, "run", broken)
-
-    return break_next
-
-
 def test_a_commit_whose_answer_was_lost_is_found(make_instance, lossy, sound):
     """The log has it: the commit was done, and is answered as such."""
     engine = make_instance().engine

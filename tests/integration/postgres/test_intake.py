@@ -7,12 +7,10 @@ from collections import Counter
 from itertools import takewhile
 from random import Random
 
-import psycopg
 import pytest
 
 from eventjobs.domain.commands import Actor, ActorType
 from eventjobs.store.contract import Corrupt
-from eventjobs.store.postgres.connection import Session
 from eventjobs.store.postgres.intake import ALL_SECONDS
 from eventjobs.store.postgres.listener import CHANNEL
 from eventjobs.testing import builders as b
@@ -160,22 +158,11 @@ def test_a_coordinator_whose_hands_are_full_is_not_waited_for(instances, produce
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_step_whose_answer_was_lost_is_done_once(instance, producer, monkeypatch, sound, done):
+def test_a_step_whose_answer_was_lost_is_done_once(instance, producer, lossy, sound, done):
     """The connection breaks at the commit: event and intake's row went together, or stayed together."""
     told = ask(producer)
     producer.commit()
-    run = Session.run
-
-    def broken(session, statements):
-        if statements[-1][0] != "COMMIT":
-            return run(session, statements)
-        monkeypatch.setattr(Session, "run", run)
-        if done:
-            run(session, statements)
-        session.connection.close()
-        raise psycopg.OperationalError("the connection was lost")
-
-    monkeypatch.setattr(Session, "run", broken)
+    lossy(done)
     requests = instance.asked()
     instance.take_in(requests=requests)
     assert instance.take_in() == []
